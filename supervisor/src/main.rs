@@ -1,0 +1,2 @@
+//! The `tracefork` command.
+fn main() {}

@@ -1,0 +1,68 @@
+//! The virtual clock: it stands still while any thread can run.
+//!
+//! Time passes only when every thread waits; it then jumps to the earliest deadline, so that sleeps cost
+//! nothing and two runs of one schedule read the same times. A thread that polls the clock in a loop would
+//! wait for ever on a clock that stands still: after [`Clock::PATIENCE`] readings in a row without a
+//! visible operation each further reading moves the clock by [`Clock::TICK`].
+
+/// Nanoseconds on the virtual monotonic clock.
+pub type Nanos = u64;
+
+/// 2030-01-01 00:00:00 UTC: later than any file a user has, so that nothing lies in the future.
+pub const DEFAULT_EPOCH_SECONDS: u64 = 1_893_456_000;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Clock {
+    monotonic: Nanos,
+    epoch: Nanos,
+    /// `clock_settime` and `settimeofday` are refused, so the distance between the clocks is constant.
+    readings: u32,
+}
+
+impl Clock {
+    pub const PATIENCE: u32 = 64;
+    pub const TICK: Nanos = 1_000_000;
+    /// The monotonic clock of a machine that has been up for a while; some programs take 0 for "unset".
+    const UPTIME: Nanos = 1_000_000_000_000;
+
+    pub fn new(epoch_seconds: u64) -> Self {
+        Self {
+            monotonic: Self::UPTIME,
+            epoch: epoch_seconds * 1_000_000_000 - Self::UPTIME,
+            readings: 0,
+        }
+    }
+
+    /// The monotonic time, for deadlines; does not count as a reading.
+    pub fn now(&self) -> Nanos {
+        self.monotonic
+    }
+
+    /// The wall-clock time in nanoseconds since 1970; does not count as a reading.
+    pub fn realtime(&self) -> Nanos {
+        self.epoch + self.monotonic
+    }
+
+    /// The monotonic time at which the wall clock shows `realtime`.
+    pub fn monotonic_of_realtime(&self, realtime: Nanos) -> Nanos {
+        realtime.saturating_sub(self.epoch)
+    }
+
+    /// The guest looks at the clock.
+    pub fn read(&mut self) {
+        self.readings = self.readings.saturating_add(1);
+        if self.readings > Self::PATIENCE {
+            self.monotonic += Self::TICK;
+        }
+    }
+
+    /// A visible operation happened: whoever reads the clock now is not merely polling it.
+    pub fn visible_operation(&mut self) {
+        self.readings = 0;
+    }
+
+    /// Jumps forward to `deadline`; never back.
+    pub fn advance_to(&mut self, deadline: Nanos) {
+        self.monotonic = self.monotonic.max(deadline);
+    }
+}

@@ -1,0 +1,117 @@
+//! What a handler asks the supervisor to do.
+
+use crate::object::Touch;
+use crate::thread::Tid;
+use crate::wait::Wait;
+use syscalls::Errno;
+
+/// The answer of a handler; an `Err` is returned to the guest as `-errno`.
+pub type Outcome = Result<Effect, Errno>;
+
+/// What becomes of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It returns this value; memory has been written already.
+    Done(i64),
+    /// It has begun and waits. When the wait ends the call returns what the waker left in
+    /// [`Thread::woken`](crate::Thread::woken), or the handler runs again with the reason in [`Wake`](crate::Wake).
+    Block(Wait),
+    /// The kernel runs it as it stands and its result goes to the guest.
+    Kernel,
+    /// The kernel runs it with these arguments instead.
+    KernelWith([u64; 6]),
+    /// Map a file: see [`MapFile`].
+    MapFile(MapFile),
+    /// Start a virtual thread.
+    Spawn(Spawn),
+    /// This thread ends (the model has already forgotten it).
+    ExitThread,
+    /// The process ends with this status.
+    ExitProcess(i32),
+    /// The process dies by this signal that it sent itself or earned.
+    Die(i32),
+    /// Replace the program.
+    Exec(Exec),
+    /// Return from a signal handler: the supervisor pops the frame.
+    SignalReturn,
+    /// The signal mask or the pending set changed: look for deliverable signals before going on, the
+    /// call itself returns this value.
+    DoneCheckSignals(i64),
+    /// tracefork cannot go on honestly; the text says what and why.
+    Unsupported(String),
+}
+
+impl Effect {
+    pub fn ok() -> Outcome {
+        Ok(Effect::Done(0))
+    }
+}
+
+/// `mmap` of a file. The guest has no kernel descriptor, so the supervisor opens the file inside it, maps
+/// it and closes it again; or, for contents that live in the overlay, maps anonymous memory and fills it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapFile {
+    pub addr: u64,
+    pub len: u64,
+    pub prot: i32,
+    pub flags: i32,
+    pub offset: u64,
+    pub source: MapSource,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MapSource {
+    /// An unmodified file of the host, opened read-only by this absolute path.
+    Host(std::path::PathBuf),
+    /// These bytes, then zeroes, up to the end of the mapping. A shared mapping of them is modelled as
+    /// described at the handler.
+    Bytes(Vec<u8>),
+}
+
+/// A new virtual thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spawn {
+    pub child: Tid,
+    pub stack: u64,
+    /// `CLONE_SETTLS`.
+    pub tls: Option<u64>,
+}
+
+/// `execve`, with everything already read from the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exec {
+    pub path: Vec<u8>,
+    pub argv: Vec<Vec<u8>>,
+    pub envp: Vec<Vec<u8>>,
+}
+
+/// What is known about a call before it runs, computed when its thread parks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prepared {
+    /// Other threads or peers can observe it: the thread parks here.
+    pub visible: bool,
+    /// The call cannot run until this holds.
+    pub wait: Option<Wait>,
+    /// What it touches; only meaningful for visible calls.
+    pub touches: Vec<Touch>,
+}
+
+impl Prepared {
+    /// Nobody else can notice: runs at once.
+    pub fn invisible() -> Self {
+        Self::default()
+    }
+
+    pub fn visible(touches: Vec<Touch>) -> Self {
+        Self {
+            visible: true,
+            wait: None,
+            touches,
+        }
+    }
+
+    pub fn waiting(mut self, wait: Option<Wait>) -> Self {
+        self.wait = wait;
+        self
+    }
+}

@@ -1,0 +1,209 @@
+//! Descriptors: the table, and the open file descriptions behind it.
+//!
+//! `dup` shares a description (offset, status flags); `open` makes a new one. The maps are persistent
+//! (`imbl`), so that a checkpoint shares all that did not change.
+
+use crate::channels::{ChannelId, EpollId};
+use crate::fs::OpenFile;
+use imbl::OrdMap;
+use syscalls::Errno;
+
+/// The number of an open file description; never used twice in one execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OfdId(pub u32);
+
+bitflags::bitflags! {
+    /// `POLLIN` and its kin; the same bits as `EPOLLIN` and its kin.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct PollEvents: u32 {
+        const IN = 0x1;
+        const PRI = 0x2;
+        const OUT = 0x4;
+        const ERR = 0x8;
+        const HUP = 0x10;
+        const NVAL = 0x20;
+        const RDNORM = 0x40;
+        const RDBAND = 0x80;
+        const WRNORM = 0x100;
+        const WRBAND = 0x200;
+        const RDHUP = 0x2000;
+    }
+}
+
+/// What a description refers to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A regular file, a directory or a device node of the modelled file system.
+    File(OpenFile),
+    /// Captured standard output (1) or error (2).
+    Output(u8),
+    /// The reading end of a pipe.
+    PipeReader(ChannelId),
+    /// The writing end of a pipe.
+    PipeWriter(ChannelId),
+    /// One side (0 or 1) of a socket pair.
+    SocketPair(ChannelId, u8),
+    EventFd(ChannelId),
+    TimerFd(ChannelId),
+    /// The signals that it accepts.
+    SignalFd(u64),
+    Epoll(EpollId),
+}
+
+/// An open file description.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Description {
+    pub kind: Kind,
+    /// Access mode and status flags as `F_GETFL` shows them.
+    pub flags: i32,
+    /// Descriptors (and messages in flight) that refer to it.
+    pub references: u32,
+}
+
+impl Description {
+    pub fn nonblocking(&self) -> bool {
+        self.flags & libc::O_NONBLOCK != 0
+    }
+
+    pub fn readable(&self) -> bool {
+        matches!(self.flags & libc::O_ACCMODE, libc::O_RDONLY | libc::O_RDWR)
+    }
+
+    pub fn writable(&self) -> bool {
+        matches!(self.flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR)
+    }
+}
+
+/// One row of the descriptor table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Descriptor {
+    pub description: OfdId,
+    pub close_on_exec: bool,
+}
+
+/// The descriptor table and all open file descriptions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Files {
+    table: OrdMap<i32, Descriptor>,
+    descriptions: OrdMap<OfdId, Description>,
+    next: u32,
+}
+
+/// `RLIMIT_NOFILE` of the modelled process.
+pub const MAX_FDS: i32 = 1024;
+
+impl Files {
+    /// Adds a description with no descriptor yet; install it, or it leaks.
+    pub fn describe(&mut self, kind: Kind, flags: i32) -> OfdId {
+        let id = OfdId(self.next);
+        self.next += 1;
+        self.descriptions.insert(
+            id,
+            Description {
+                kind,
+                flags,
+                references: 0,
+            },
+        );
+        id
+    }
+
+    /// Gives `description` the lowest free descriptor not below `min`.
+    pub fn install(&mut self, description: OfdId, min: i32, close_on_exec: bool) -> Result<i32, Errno> {
+        let mut fd = min;
+        for &used in self.table.range(min..).map(|(fd, _)| fd) {
+            if used != fd {
+                break;
+            }
+            fd += 1;
+        }
+        if fd >= MAX_FDS {
+            return Err(Errno::EMFILE);
+        }
+        self.install_at(description, fd, close_on_exec);
+        Ok(fd)
+    }
+
+    /// Puts `description` at `fd`, which must be free.
+    pub fn install_at(&mut self, description: OfdId, fd: i32, close_on_exec: bool) {
+        self.table.insert(
+            fd,
+            Descriptor {
+                description,
+                close_on_exec,
+            },
+        );
+        self.retain(description);
+    }
+
+    pub fn descriptor(&self, fd: i32) -> Result<Descriptor, Errno> {
+        self.table.get(&fd).copied().ok_or(Errno::EBADF)
+    }
+
+    pub fn descriptor_mut(&mut self, fd: i32) -> Result<&mut Descriptor, Errno> {
+        self.table.get_mut(&fd).ok_or(Errno::EBADF)
+    }
+
+    /// The description behind a descriptor.
+    pub fn lookup(&self, fd: i32) -> Result<(OfdId, &Description), Errno> {
+        let id = self.descriptor(fd)?.description;
+        Ok((id, self.descriptions.get(&id).ok_or(Errno::EBADF)?))
+    }
+
+    pub fn get(&self, id: OfdId) -> Option<&Description> {
+        self.descriptions.get(&id)
+    }
+
+    pub fn get_mut(&mut self, id: OfdId) -> Option<&mut Description> {
+        self.descriptions.get_mut(&id)
+    }
+
+    /// One more reference, for a descriptor or for a descriptor in flight (`SCM_RIGHTS`).
+    pub fn retain(&mut self, id: OfdId) {
+        if let Some(description) = self.descriptions.get_mut(&id) {
+            description.references += 1;
+        }
+    }
+
+    /// One reference less; the description if that was the last, for [`Model::release`](crate::Model::release).
+    pub fn drop_reference(&mut self, id: OfdId) -> Option<Description> {
+        let description = self.descriptions.get_mut(&id)?;
+        description.references -= 1;
+        if description.references > 0 {
+            return None;
+        }
+        self.descriptions.remove(&id)
+    }
+
+    /// Takes a descriptor out of the table. The caller must drop its reference.
+    pub fn remove(&mut self, fd: i32) -> Result<Descriptor, Errno> {
+        self.table.remove(&fd).ok_or(Errno::EBADF)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (i32, Descriptor)> + '_ {
+        self.table.iter().map(|(&fd, &d)| (fd, d))
+    }
+
+    pub fn descriptions(&self) -> impl Iterator<Item = (OfdId, &Description)> + '_ {
+        self.descriptions.iter().map(|(&id, d)| (id, d))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_free_descriptor_is_given() {
+        let mut files = Files::default();
+        let d = files.describe(Kind::Output(1), libc::O_WRONLY);
+        assert_eq!(files.install(d, 0, false), Ok(0));
+        assert_eq!(files.install(d, 0, false), Ok(1));
+        assert_eq!(files.install(d, 5, false), Ok(5));
+        files.remove(0).unwrap();
+        assert!(files.drop_reference(d).is_none());
+        assert_eq!(files.install(d, 0, false), Ok(0));
+        assert_eq!(files.install(d, 0, false), Ok(2));
+        assert_eq!(files.lookup(3), Err(Errno::EBADF));
+    }
+}

@@ -1,0 +1,202 @@
+//! Virtual threads: start, end, identity, yielding.
+
+use crate::call::Call;
+use crate::effect::{Effect, Outcome, Prepared, Spawn};
+use crate::handlers::futex;
+use crate::memory::GuestMemoryExt;
+use crate::model::Cx;
+use crate::object::{Object, Touch};
+use crate::thread::{Thread, Tid};
+use syscalls::Errno;
+
+/// What every thread of one process shares; less than this is not a thread.
+const THREAD_FLAGS: i32 = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
+/// Bounds what a runaway program can make us hold.
+const MAX_THREADS: usize = 4096;
+
+pub fn prepare_clone(cx: &mut Cx, _: &Call) -> Prepared {
+    Prepared::visible(vec![Touch::write(Object::Thread(cx.model.next_tid))])
+}
+
+/// `clone(flags, stack, parent_tid, child_tid, tls)`: x86-64 order.
+pub fn clone(cx: &mut Cx, call: &Call) -> Outcome {
+    let [flags, stack, parent_tid, child_tid, tls, _] = call.args;
+    let flags = flags as i32;
+    if flags & THREAD_FLAGS != THREAD_FLAGS {
+        return Ok(Effect::Unsupported(
+            "a second process is not modelled; run the programs as SUT and peers instead".to_owned(),
+        ));
+    }
+    if cx.model.threads.len() >= MAX_THREADS {
+        return Err(Errno::EAGAIN);
+    }
+    let child = cx.model.next_tid;
+    if flags & libc::CLONE_PARENT_SETTID != 0 {
+        cx.mem.write_u32(parent_tid, child)?;
+    }
+    if flags & libc::CLONE_CHILD_SETTID != 0 {
+        cx.mem.write_u32(child_tid, child)?;
+    }
+    cx.model.next_tid += 1;
+    let (name, mask) = (cx.thread().name, cx.thread().mask);
+    let mut thread = Thread::new(child, name, mask);
+    if flags & libc::CLONE_CHILD_CLEARTID != 0 {
+        thread.clear_tid = child_tid;
+    }
+    cx.model.threads.insert(child, thread);
+    Ok(Effect::Spawn(Spawn {
+        child,
+        stack,
+        tls: (flags & libc::CLONE_SETTLS != 0).then_some(tls),
+    }))
+}
+
+pub fn prepare_exit(cx: &mut Cx, _: &Call) -> Prepared {
+    let clear_tid = cx.thread().clear_tid;
+    Prepared::visible(vec![
+        Touch::write(Object::Thread(cx.tid)),
+        Touch::write(Object::Memory(clear_tid)),
+    ])
+}
+
+/// Ends one thread; the last one ends the process with its status.
+pub fn exit(cx: &mut Cx, call: &Call) -> Outcome {
+    let tid = cx.tid;
+    release_robust_list(cx);
+    let clear_tid = cx.thread().clear_tid;
+    cx.model.futexes.forget(tid);
+    cx.model.threads.remove(&tid);
+    for thread in cx.model.threads.values_mut() {
+        thread.yields_to.remove(&tid);
+    }
+    if cx.model.threads.is_empty() {
+        return Ok(Effect::ExitProcess(call.int(0) & 0xff));
+    }
+    // As the kernel: a bad address here is nobody's error any more.
+    if clear_tid != 0 && cx.mem.write_u32(clear_tid, 0).is_ok() {
+        futex::wake(cx.model, clear_tid, 1, u32::MAX);
+    }
+    Ok(Effect::ExitThread)
+}
+
+pub fn prepare_exit_group(_: &mut Cx, _: &Call) -> Prepared {
+    Prepared::visible(vec![Touch::write(Object::Everything)])
+}
+
+pub fn exit_group(_: &mut Cx, call: &Call) -> Outcome {
+    Ok(Effect::ExitProcess(call.int(0) & 0xff))
+}
+
+/// Marks every robust mutex of a dying thread as owner-died and wakes one waiter each, as the kernel's
+/// `exit_robust_list` does. The list lives in guest memory and may be garbage: a fault ends the walk.
+fn release_robust_list(cx: &mut Cx) {
+    const MAX_ENTRIES: usize = 2048;
+    let head = cx.thread().robust_list;
+    if head == 0 {
+        return;
+    }
+    let Ok(offset) = cx.mem.read_u64(head + 8) else {
+        return;
+    };
+    let pending = cx.mem.read_u64(head + 16).unwrap_or(0);
+    let mut entry = cx.mem.read_u64(head).unwrap_or(head);
+    for _ in 0..MAX_ENTRIES {
+        let at = entry & !1;
+        if at == head {
+            break;
+        }
+        let Ok(next) = cx.mem.read_u64(at) else { break };
+        if at != pending & !1 {
+            owner_died(cx, at.wrapping_add(offset), entry & 1 != 0);
+        }
+        entry = next;
+    }
+    if pending & !1 != 0 {
+        owner_died(cx, (pending & !1).wrapping_add(offset), pending & 1 != 0);
+    }
+}
+
+fn owner_died(cx: &mut Cx, addr: u64, pi: bool) {
+    let tid = cx.tid;
+    let Ok(word) = cx.mem.read_u32(addr) else { return };
+    if word & libc::FUTEX_TID_MASK != tid {
+        return;
+    }
+    let died = (word & libc::FUTEX_WAITERS) | libc::FUTEX_OWNER_DIED;
+    if cx.mem.write_u32(addr, died).is_err() {
+        return;
+    }
+    if pi {
+        let _ = futex::hand_over_pi(cx, addr, libc::FUTEX_OWNER_DIED);
+    } else if word & libc::FUTEX_WAITERS != 0 {
+        futex::wake(cx.model, addr, 1, u32::MAX);
+    }
+}
+
+pub fn set_tid_address(cx: &mut Cx, call: &Call) -> Outcome {
+    cx.thread().clear_tid = call.word(0);
+    Ok(Effect::Done(i64::from(cx.tid)))
+}
+
+const ROBUST_LIST_HEAD_SIZE: u64 = 24;
+
+pub fn set_robust_list(cx: &mut Cx, call: &Call) -> Outcome {
+    if call.word(1) != ROBUST_LIST_HEAD_SIZE {
+        return Err(Errno::EINVAL);
+    }
+    cx.thread().robust_list = call.word(0);
+    Effect::ok()
+}
+
+pub fn get_robust_list(cx: &mut Cx, call: &Call) -> Outcome {
+    let tid = if call.int(0) == 0 {
+        cx.tid
+    } else {
+        call.int(0) as Tid
+    };
+    let head = cx.model.threads.get(&tid).ok_or(Errno::ESRCH)?.robust_list;
+    cx.mem.write_u64(call.word(1), head)?;
+    cx.mem.write_u64(call.word(2), ROBUST_LIST_HEAD_SIZE)?;
+    Effect::ok()
+}
+
+pub fn gettid(cx: &mut Cx, _: &Call) -> Outcome {
+    Ok(Effect::Done(i64::from(cx.tid)))
+}
+
+pub fn prepare_yield(_: &mut Cx, _: &Call) -> Prepared {
+    Prepared::visible(Vec::new())
+}
+
+/// The supervisor knows which threads can run; it fills [`Thread::yields_to`] after this returns.
+pub fn sched_yield(cx: &mut Cx, _: &Call) -> Outcome {
+    cx.thread().idle_yields += 1;
+    Effect::ok()
+}
+
+pub fn membarrier(_: &mut Cx, call: &Call) -> Outcome {
+    const QUERY: i32 = 0;
+    const GLOBAL: i32 = 1;
+    const PRIVATE_EXPEDITED: i32 = 1 << 3;
+    const REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
+    match call.int(0) {
+        QUERY => Ok(Effect::Done(i64::from(
+            GLOBAL | PRIVATE_EXPEDITED | REGISTER_PRIVATE_EXPEDITED,
+        ))),
+        GLOBAL | PRIVATE_EXPEDITED | REGISTER_PRIVATE_EXPEDITED => Effect::ok(),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// The FS and GS bases are registers of the one kernel task, saved with the thread that runs. Anything else
+/// here changes the processor's behaviour for the whole process and is not swapped.
+pub fn arch_prctl(_: &mut Cx, call: &Call) -> Outcome {
+    const ARCH_SET_GS: i32 = 0x1001;
+    const ARCH_GET_GS: i32 = 0x1004;
+    const ARCH_CET_STATUS: i32 = 0x3001;
+    match call.int(0) {
+        ARCH_SET_GS..=ARCH_GET_GS => Ok(Effect::Kernel),
+        ARCH_CET_STATUS => Err(Errno::EINVAL),
+        _ => Err(Errno::EINVAL),
+    }
+}

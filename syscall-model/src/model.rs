@@ -1,0 +1,258 @@
+//! The whole modelled kernel state, and the context in which handlers run.
+
+use crate::call::Call;
+use crate::channels::Channels;
+use crate::clock::{Clock, Nanos};
+use crate::effect::{Outcome, Prepared};
+use crate::fd::{Description, Files, Kind, OfdId, PollEvents};
+use crate::fs::{FileSystem, Host};
+use crate::futex::Futexes;
+use crate::memory::GuestMemory;
+use crate::output::Output;
+use crate::process::Process;
+use crate::random::Random;
+use crate::signals::Signals;
+use crate::table;
+use crate::thread::{Pending, Thread, Tid};
+use crate::timers::Timers;
+use crate::wait::{WaitFor, Wake};
+use std::collections::BTreeMap;
+use syscalls::Errno;
+
+/// Everything that the kernel keeps for the program under test, apart from its memory and registers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Model {
+    pub clock: Clock,
+    pub threads: BTreeMap<Tid, Thread>,
+    pub next_tid: Tid,
+    pub futexes: Futexes,
+    pub process: Process,
+    pub files: Files,
+    pub fs: FileSystem,
+    pub channels: Channels,
+    pub signals: Signals,
+    pub timers: Timers,
+    pub random: Random,
+    pub output: Output,
+}
+
+/// What the modelled machine looks like at the start; part of a trace, so that a replay starts the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct Config {
+    /// The virtual pid, and the tid of the first thread.
+    pub pid: u32,
+    /// Seconds since 1970 when the program starts.
+    pub epoch_seconds: u64,
+    /// Seed of `getrandom`, `/dev/urandom` and `AT_RANDOM`.
+    pub random_seed: u64,
+    /// Processors that the program is told of.
+    pub cpus: u32,
+    /// Absolute working directory.
+    pub cwd: Vec<u8>,
+    /// Absolute path of the program, for `/proc/self/exe` and the thread's name.
+    pub program: Vec<u8>,
+    /// What standard input holds.
+    pub stdin: Vec<u8>,
+    pub umask: u32,
+}
+
+/// What a handler may look at and change.
+pub struct Cx<'a> {
+    pub model: &'a mut Model,
+    pub mem: &'a mut dyn GuestMemory,
+    pub host: &'a dyn Host,
+    /// The thread that makes the call.
+    pub tid: Tid,
+    /// Why the call runs now.
+    pub wake: Wake,
+}
+
+impl Cx<'_> {
+    pub fn thread(&mut self) -> &mut Thread {
+        self.model.thread_mut(self.tid)
+    }
+
+    /// Runs one call; `Unsupported` and refusals come from the table.
+    pub fn execute(&mut self, call: &Call) -> Outcome {
+        table::execute(self, call)
+    }
+
+    /// What the supervisor must know before the call runs.
+    pub fn prepare(&mut self, call: &Call) -> Prepared {
+        table::prepare(self, call)
+    }
+}
+
+impl Model {
+    /// The state at the start of a program: one thread, descriptors 0, 1 and 2.
+    pub fn new(config: &Config) -> Self {
+        let mut model = Self {
+            clock: Clock::new(config.epoch_seconds),
+            threads: BTreeMap::new(),
+            next_tid: config.pid + 1,
+            futexes: Futexes::default(),
+            process: Process::new(config),
+            files: Files::default(),
+            fs: FileSystem::new(config),
+            channels: Channels::default(),
+            signals: Signals::default(),
+            timers: Timers::default(),
+            random: Random::new(config.random_seed),
+            output: Output::default(),
+        };
+        let mut main = Thread::new(config.pid, thread_name(&config.program), 0);
+        main.pending = Pending::Running;
+        model.threads.insert(config.pid, main);
+        let stdin = Kind::File(model.fs.stdin(config));
+        for (fd, kind, flags) in [
+            (0, stdin, libc::O_RDONLY),
+            (1, Kind::Output(1), libc::O_WRONLY),
+            (2, Kind::Output(2), libc::O_WRONLY),
+        ] {
+            let description = model.files.describe(kind, flags);
+            model.files.install_at(description, fd, false);
+        }
+        model
+    }
+
+    /// A new program image in the same process: what `execve` keeps and what it resets. Only legal with a
+    /// single thread left.
+    pub fn exec(&mut self, program: &[u8]) {
+        let pid = self.process.pid;
+        let close: Vec<i32> = self
+            .files
+            .iter()
+            .filter(|(_, d)| d.close_on_exec)
+            .map(|(fd, _)| fd)
+            .collect();
+        for fd in close {
+            // Just listed, so it is there.
+            let _ = self.close(fd);
+        }
+        let mask = self.threads.values().next().map_or(0, |thread| thread.mask);
+        let mut main = Thread::new(pid, thread_name(program), mask);
+        main.pending = Pending::Running;
+        self.threads = BTreeMap::from([(pid, main)]);
+        self.futexes = Futexes::default();
+        self.process.exec(program);
+        self.signals.exec();
+        self.timers.exec();
+    }
+
+    /// The thread with this id.
+    ///
+    /// # Panics
+    /// If there is none: the supervisor only asks about threads it got from this model.
+    pub fn thread(&self, tid: Tid) -> &Thread {
+        self.threads
+            .get(&tid)
+            .unwrap_or_else(|| panic!("no virtual thread {tid}"))
+    }
+
+    /// See [`Model::thread`].
+    pub fn thread_mut(&mut self, tid: Tid) -> &mut Thread {
+        self.threads
+            .get_mut(&tid)
+            .unwrap_or_else(|| panic!("no virtual thread {tid}"))
+    }
+
+    /// Can this thread run, as far as the model knows? (Locks behind hooks are the supervisor's to check.)
+    pub fn runnable(&self, tid: Tid) -> bool {
+        self.wake_reason(tid).is_some() || self.signals.deliverable(self.thread(tid)).is_some()
+    }
+
+    /// Why the thread's pending operation could run now, `None` if it cannot.
+    pub fn wake_reason(&self, tid: Tid) -> Option<Wake> {
+        let thread = self.thread(tid);
+        let Some(wait) = &thread.wait else {
+            return Some(Wake::Ready);
+        };
+        let ready = match &wait.on {
+            WaitFor::Nothing => false,
+            WaitFor::Futex(_) => thread.woken.is_some(),
+            WaitFor::Ready(list) => list.iter().any(|&(id, events)| self.poll(id).intersects(events)),
+            WaitFor::Signals(set) => self.signals.any_pending(thread, *set),
+        };
+        if ready {
+            return Some(Wake::Ready);
+        }
+        wait.deadline
+            .filter(|&d| d <= self.clock.now())
+            .map(|_| Wake::TimedOut)
+    }
+
+    /// The earliest moment at which time alone changes something.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        let waits = self.threads.values().filter_map(|t| t.wait.as_ref()?.deadline);
+        waits
+            .chain(self.timers.next_deadline())
+            .chain(self.channels.next_deadline())
+            .min()
+    }
+
+    /// Lets time pass up to `deadline`: timers that are due fire.
+    pub fn advance_clock(&mut self, deadline: Nanos) {
+        self.clock.advance_to(deadline);
+        Timers::fire_due(self);
+    }
+
+    /// Readiness of a description.
+    pub fn poll(&self, id: OfdId) -> PollEvents {
+        let Some(description) = self.files.get(id) else {
+            return PollEvents::NVAL;
+        };
+        match &description.kind {
+            Kind::File(_) | Kind::Output(_) => {
+                PollEvents::IN | PollEvents::OUT | PollEvents::RDNORM | PollEvents::WRNORM
+            }
+            _ => self.channels.poll(self, description),
+        }
+    }
+
+    /// Drops a reference to a description and, with the last one, what it stands for.
+    pub fn release(&mut self, id: OfdId) {
+        if let Some(description) = self.files.drop_reference(id) {
+            self.close_description(id, description);
+        }
+    }
+
+    fn close_description(&mut self, id: OfdId, description: Description) {
+        match description.kind {
+            Kind::File(file) => self.fs.closed(file),
+            Kind::Output(_) => {}
+            kind => Channels::closed(self, id, kind),
+        }
+    }
+
+    /// Closes one descriptor.
+    pub fn close(&mut self, fd: i32) -> Result<(), Errno> {
+        let descriptor = self.files.remove(fd)?;
+        self.release(descriptor.description);
+        Ok(())
+    }
+
+    /// The thread no longer waits: takes it out of every queue it stands in.
+    pub fn end_wait(&mut self, tid: Tid) {
+        self.futexes.forget(tid);
+        let thread = self.thread_mut(tid);
+        thread.wait = None;
+        thread.woken = None;
+    }
+
+    /// Wakes a thread that waits in the model; its call will return `result`.
+    pub fn wake(&mut self, tid: Tid, result: i64) {
+        let thread = self.thread_mut(tid);
+        thread.woken = Some(result);
+        thread.pending = Pending::Return(result);
+        thread.wait = None;
+    }
+}
+
+/// The name that the kernel gives a program: the last part of its path, cut to 15 bytes.
+fn thread_name(program: &[u8]) -> [u8; 16] {
+    let base = program.rsplit(|&b| b == b'/').next().unwrap_or(program);
+    let mut name = [0; 16];
+    let len = base.len().min(15);
+    name[..len].copy_from_slice(&base[..len]);
+    name
+}

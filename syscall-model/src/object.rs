@@ -1,0 +1,60 @@
+//! What an operation touches: the ground of partial-order reduction and of readable traces.
+
+use crate::fd::OfdId;
+use crate::thread::Tid;
+
+/// Something that two operations may meet at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Object {
+    /// A futex, a lock or an atomic cell, by its guest address.
+    Memory(u64),
+    /// The descriptor table: its numbers are handed out in order.
+    FdTable,
+    /// An open file description: its offset and flags.
+    Description(OfdId),
+    /// The data of a pipe, a socket pair, an eventfd, …, by the model's own number.
+    Channel(u32),
+    /// A file or directory, by path.
+    Path(Vec<u8>),
+    /// Any file: used where the path is not known before the call runs.
+    FileSystem,
+    /// Standard output (1) or error (2): the order of writes is part of the outcome.
+    Output(u8),
+    /// A thread: started, ended, signalled.
+    Thread(Tid),
+    /// The process: exits, signal actions, limits, working directory.
+    Process,
+    /// The virtual clock and timers.
+    Clock,
+    /// Anything: dependent with every operation.
+    Everything,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Access {
+    Read,
+    Write,
+}
+
+/// One object that an operation reads or writes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Touch {
+    pub object: Object,
+    pub access: Access,
+}
+
+impl Touch {
+    pub fn read(object: Object) -> Self {
+        Self {
+            object,
+            access: Access::Read,
+        }
+    }
+
+    pub fn write(object: Object) -> Self {
+        Self {
+            object,
+            access: Access::Write,
+        }
+    }
+}

@@ -1,0 +1,616 @@
+//! One row per system call: what becomes of it, who handles it, and why.
+//!
+//! The table drives the seccomp filter, the dispatch and the coverage page in the docs. The build fails if
+//! the kernel's list (crate `syscalls`) has a call without a row here. Nothing is passed through in silence:
+//! a number that is not in the list at all is fatal too.
+
+use crate::call::Call;
+use crate::effect::{Effect, Outcome, Prepared};
+use crate::handlers::{futex, invisible, threads};
+use crate::model::Cx;
+use Fate::*;
+use syscalls::{Errno, Sysno};
+
+/// Performs a call on the model.
+pub type Handler = fn(&mut Cx, &Call) -> Outcome;
+/// Tells, when a thread parks before a call, whether it is visible, what it waits for, what it touches.
+pub type Prepare = fn(&mut Cx, &Call) -> Prepared;
+
+/// What becomes of a system call.
+#[derive(Clone, Copy)]
+pub enum Fate {
+    /// Pure work on private memory or constant data: the filter lets it through without a stop.
+    Allow,
+    /// The supervisor sees it, then the kernel runs it.
+    Pass,
+    /// The model performs it.
+    Model(Handler, Prepare),
+    /// Answered with this error, which programs handle.
+    Refuse(Errno),
+    /// Cannot be modelled honestly: the run stops and says so.
+    Fatal,
+}
+
+/// A row of the table.
+pub struct Row {
+    pub sysno: Sysno,
+    pub fate: Fate,
+    pub why: &'static str,
+}
+
+const fn row(sysno: Sysno, fate: Fate, why: &'static str) -> Row {
+    Row { sysno, fate, why }
+}
+
+/// The row of a call.
+pub fn lookup(sysno: Sysno) -> &'static Row {
+    // The table is in the order of the numbers (checked below), but numbers have gaps.
+    let found = TABLE.binary_search_by_key(&sysno.id(), |row| row.sysno.id());
+    &TABLE[found.unwrap_or_else(|_| unreachable!("the build checks that every call has a row"))]
+}
+
+pub(crate) fn execute(cx: &mut Cx, call: &Call) -> Outcome {
+    let row = lookup(call.sysno);
+    match row.fate {
+        Allow | Pass => Ok(Effect::Kernel),
+        Model(handler, _) => handler(cx, call),
+        Refuse(errno) => Err(errno),
+        Fatal => Ok(Effect::Unsupported(row.why.to_owned())),
+    }
+}
+
+pub(crate) fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
+    match lookup(call.sysno).fate {
+        Model(_, prepare) => prepare(cx, call),
+        _ => Prepared::invisible(),
+    }
+}
+
+/// Numbers that the seccomp filter lets through without a stop.
+pub fn allowed() -> impl Iterator<Item = u32> {
+    TABLE
+        .iter()
+        .filter(|row| matches!(row.fate, Allow))
+        .map(|row| row.sysno.id() as u32)
+}
+
+/// The coverage page, in Markdown.
+pub fn coverage_page() -> String {
+    use std::fmt::Write as _;
+    let mut page = String::from(
+        "# System calls\n\nGenerated from `syscall-model/src/table.rs`; a test keeps it true.\n\n\
+         | fate | meaning | calls |\n| --- | --- | --- |\n",
+    );
+    for (name, meaning) in FATES {
+        let count = TABLE.iter().filter(|row| row.fate.name() == *name).count();
+        let _ = writeln!(page, "| {name} | {meaning} | {count} |");
+    }
+    page.push_str("\n| number | call | fate | why |\n| --- | --- | --- | --- |\n");
+    for row in &TABLE {
+        let fate = match row.fate {
+            Refuse(errno) => format!("refuse ({})", errno.name().unwrap_or("?")),
+            fate => fate.name().to_owned(),
+        };
+        let _ = writeln!(
+            page,
+            "| {} | `{}` | {} | {} |",
+            row.sysno.id(),
+            row.sysno.name(),
+            fate,
+            row.why
+        );
+    }
+    page
+}
+
+const FATES: &[(&str, &str)] = &[
+    ("model", "performed by the model; rewound with it"),
+    (
+        "allow",
+        "pure work on private memory or constant data; runs without a stop",
+    ),
+    ("pass", "seen by the supervisor, then run by the kernel"),
+    ("refuse", "answered with an error that programs handle"),
+    ("fatal", "the run stops with exit code 4 and says why"),
+];
+
+impl Fate {
+    fn name(&self) -> &'static str {
+        match self {
+            Allow => "allow",
+            Pass => "pass",
+            Model(..) => "model",
+            Refuse(_) => "refuse",
+            Fatal => "fatal",
+        }
+    }
+}
+
+const ROWS: usize = 383;
+pub static TABLE: [Row; ROWS] = [
+    row(Sysno::read, Fatal, "not modelled"),
+    row(Sysno::write, Fatal, "not modelled"),
+    row(Sysno::open, Fatal, "not modelled"),
+    row(Sysno::close, Fatal, "not modelled"),
+    row(Sysno::stat, Fatal, "not modelled"),
+    row(Sysno::fstat, Fatal, "not modelled"),
+    row(Sysno::lstat, Fatal, "not modelled"),
+    row(Sysno::poll, Fatal, "not modelled"),
+    row(Sysno::lseek, Fatal, "not modelled"),
+    row(Sysno::mmap, Fatal, "not modelled"),
+    row(Sysno::mprotect, Fatal, "not modelled"),
+    row(Sysno::munmap, Fatal, "not modelled"),
+    row(Sysno::brk, Fatal, "not modelled"),
+    row(Sysno::rt_sigaction, Fatal, "not modelled"),
+    row(Sysno::rt_sigprocmask, Fatal, "not modelled"),
+    row(Sysno::rt_sigreturn, Fatal, "not modelled"),
+    row(Sysno::ioctl, Fatal, "not modelled"),
+    row(Sysno::pread64, Fatal, "not modelled"),
+    row(Sysno::pwrite64, Fatal, "not modelled"),
+    row(Sysno::readv, Fatal, "not modelled"),
+    row(Sysno::writev, Fatal, "not modelled"),
+    row(Sysno::access, Fatal, "not modelled"),
+    row(Sysno::pipe, Fatal, "not modelled"),
+    row(Sysno::select, Fatal, "not modelled"),
+    row(
+        Sysno::sched_yield,
+        Model(threads::sched_yield, threads::prepare_yield),
+        "lets every other thread that can move go first",
+    ),
+    row(Sysno::mremap, Fatal, "not modelled"),
+    row(Sysno::msync, Fatal, "not modelled"),
+    row(Sysno::mincore, Fatal, "not modelled"),
+    row(Sysno::madvise, Fatal, "not modelled"),
+    row(Sysno::shmget, Fatal, "not modelled"),
+    row(Sysno::shmat, Fatal, "not modelled"),
+    row(Sysno::shmctl, Fatal, "not modelled"),
+    row(Sysno::dup, Fatal, "not modelled"),
+    row(Sysno::dup2, Fatal, "not modelled"),
+    row(Sysno::pause, Fatal, "not modelled"),
+    row(Sysno::nanosleep, Fatal, "not modelled"),
+    row(Sysno::getitimer, Fatal, "not modelled"),
+    row(Sysno::alarm, Fatal, "not modelled"),
+    row(Sysno::setitimer, Fatal, "not modelled"),
+    row(Sysno::getpid, Fatal, "not modelled"),
+    row(Sysno::sendfile, Fatal, "not modelled"),
+    row(Sysno::socket, Fatal, "not modelled"),
+    row(Sysno::connect, Fatal, "not modelled"),
+    row(Sysno::accept, Fatal, "not modelled"),
+    row(Sysno::sendto, Fatal, "not modelled"),
+    row(Sysno::recvfrom, Fatal, "not modelled"),
+    row(Sysno::sendmsg, Fatal, "not modelled"),
+    row(Sysno::recvmsg, Fatal, "not modelled"),
+    row(Sysno::shutdown, Fatal, "not modelled"),
+    row(Sysno::bind, Fatal, "not modelled"),
+    row(Sysno::listen, Fatal, "not modelled"),
+    row(Sysno::getsockname, Fatal, "not modelled"),
+    row(Sysno::getpeername, Fatal, "not modelled"),
+    row(Sysno::socketpair, Fatal, "not modelled"),
+    row(Sysno::setsockopt, Fatal, "not modelled"),
+    row(Sysno::getsockopt, Fatal, "not modelled"),
+    row(
+        Sysno::clone,
+        Model(threads::clone, threads::prepare_clone),
+        "threads become virtual threads; a second process is not modelled and stops the run",
+    ),
+    row(Sysno::fork, Fatal, "a second process is not modelled"),
+    row(Sysno::vfork, Fatal, "a second process is not modelled"),
+    row(Sysno::execve, Fatal, "not modelled"),
+    row(
+        Sysno::exit,
+        Model(threads::exit, threads::prepare_exit),
+        "ends a virtual thread",
+    ),
+    row(Sysno::wait4, Fatal, "not modelled"),
+    row(Sysno::kill, Fatal, "not modelled"),
+    row(Sysno::uname, Fatal, "not modelled"),
+    row(Sysno::semget, Fatal, "not modelled"),
+    row(Sysno::semop, Fatal, "not modelled"),
+    row(Sysno::semctl, Fatal, "not modelled"),
+    row(Sysno::shmdt, Fatal, "not modelled"),
+    row(Sysno::msgget, Fatal, "not modelled"),
+    row(Sysno::msgsnd, Fatal, "not modelled"),
+    row(Sysno::msgrcv, Fatal, "not modelled"),
+    row(Sysno::msgctl, Fatal, "not modelled"),
+    row(Sysno::fcntl, Fatal, "not modelled"),
+    row(Sysno::flock, Fatal, "not modelled"),
+    row(Sysno::fsync, Fatal, "not modelled"),
+    row(Sysno::fdatasync, Fatal, "not modelled"),
+    row(Sysno::truncate, Fatal, "not modelled"),
+    row(Sysno::ftruncate, Fatal, "not modelled"),
+    row(Sysno::getdents, Fatal, "not modelled"),
+    row(Sysno::getcwd, Fatal, "not modelled"),
+    row(Sysno::chdir, Fatal, "not modelled"),
+    row(Sysno::fchdir, Fatal, "not modelled"),
+    row(Sysno::rename, Fatal, "not modelled"),
+    row(Sysno::mkdir, Fatal, "not modelled"),
+    row(Sysno::rmdir, Fatal, "not modelled"),
+    row(Sysno::creat, Fatal, "not modelled"),
+    row(Sysno::link, Fatal, "not modelled"),
+    row(Sysno::unlink, Fatal, "not modelled"),
+    row(Sysno::symlink, Fatal, "not modelled"),
+    row(Sysno::readlink, Fatal, "not modelled"),
+    row(Sysno::chmod, Fatal, "not modelled"),
+    row(Sysno::fchmod, Fatal, "not modelled"),
+    row(Sysno::chown, Fatal, "not modelled"),
+    row(Sysno::fchown, Fatal, "not modelled"),
+    row(Sysno::lchown, Fatal, "not modelled"),
+    row(Sysno::umask, Fatal, "not modelled"),
+    row(Sysno::gettimeofday, Fatal, "not modelled"),
+    row(Sysno::getrlimit, Fatal, "not modelled"),
+    row(Sysno::getrusage, Fatal, "not modelled"),
+    row(Sysno::sysinfo, Fatal, "not modelled"),
+    row(Sysno::times, Fatal, "not modelled"),
+    row(Sysno::ptrace, Fatal, "not modelled"),
+    row(Sysno::getuid, Fatal, "not modelled"),
+    row(Sysno::syslog, Fatal, "not modelled"),
+    row(Sysno::getgid, Fatal, "not modelled"),
+    row(Sysno::setuid, Fatal, "not modelled"),
+    row(Sysno::setgid, Fatal, "not modelled"),
+    row(Sysno::geteuid, Fatal, "not modelled"),
+    row(Sysno::getegid, Fatal, "not modelled"),
+    row(Sysno::setpgid, Fatal, "not modelled"),
+    row(Sysno::getppid, Fatal, "not modelled"),
+    row(Sysno::getpgrp, Fatal, "not modelled"),
+    row(Sysno::setsid, Fatal, "not modelled"),
+    row(Sysno::setreuid, Fatal, "not modelled"),
+    row(Sysno::setregid, Fatal, "not modelled"),
+    row(Sysno::getgroups, Fatal, "not modelled"),
+    row(Sysno::setgroups, Fatal, "not modelled"),
+    row(Sysno::setresuid, Fatal, "not modelled"),
+    row(Sysno::getresuid, Fatal, "not modelled"),
+    row(Sysno::setresgid, Fatal, "not modelled"),
+    row(Sysno::getresgid, Fatal, "not modelled"),
+    row(Sysno::getpgid, Fatal, "not modelled"),
+    row(Sysno::setfsuid, Fatal, "not modelled"),
+    row(Sysno::setfsgid, Fatal, "not modelled"),
+    row(Sysno::getsid, Fatal, "not modelled"),
+    row(Sysno::capget, Fatal, "not modelled"),
+    row(Sysno::capset, Fatal, "not modelled"),
+    row(Sysno::rt_sigpending, Fatal, "not modelled"),
+    row(Sysno::rt_sigtimedwait, Fatal, "not modelled"),
+    row(Sysno::rt_sigqueueinfo, Fatal, "not modelled"),
+    row(Sysno::rt_sigsuspend, Fatal, "not modelled"),
+    row(Sysno::sigaltstack, Fatal, "not modelled"),
+    row(Sysno::utime, Fatal, "not modelled"),
+    row(Sysno::mknod, Fatal, "not modelled"),
+    row(Sysno::uselib, Fatal, "not modelled"),
+    row(Sysno::personality, Fatal, "not modelled"),
+    row(Sysno::ustat, Fatal, "not modelled"),
+    row(Sysno::statfs, Fatal, "not modelled"),
+    row(Sysno::fstatfs, Fatal, "not modelled"),
+    row(Sysno::sysfs, Fatal, "not modelled"),
+    row(Sysno::getpriority, Fatal, "not modelled"),
+    row(Sysno::setpriority, Fatal, "not modelled"),
+    row(Sysno::sched_setparam, Fatal, "not modelled"),
+    row(Sysno::sched_getparam, Fatal, "not modelled"),
+    row(Sysno::sched_setscheduler, Fatal, "not modelled"),
+    row(Sysno::sched_getscheduler, Fatal, "not modelled"),
+    row(Sysno::sched_get_priority_max, Fatal, "not modelled"),
+    row(Sysno::sched_get_priority_min, Fatal, "not modelled"),
+    row(Sysno::sched_rr_get_interval, Fatal, "not modelled"),
+    row(Sysno::mlock, Fatal, "not modelled"),
+    row(Sysno::munlock, Fatal, "not modelled"),
+    row(Sysno::mlockall, Fatal, "not modelled"),
+    row(Sysno::munlockall, Fatal, "not modelled"),
+    row(Sysno::vhangup, Fatal, "not modelled"),
+    row(Sysno::modify_ldt, Fatal, "not modelled"),
+    row(Sysno::pivot_root, Fatal, "not modelled"),
+    row(Sysno::_sysctl, Fatal, "not modelled"),
+    row(Sysno::prctl, Fatal, "not modelled"),
+    row(
+        Sysno::arch_prctl,
+        Model(threads::arch_prctl, invisible),
+        "the TLS base is part of the registers that are swapped with the thread",
+    ),
+    row(Sysno::adjtimex, Fatal, "not modelled"),
+    row(Sysno::setrlimit, Fatal, "not modelled"),
+    row(Sysno::chroot, Fatal, "not modelled"),
+    row(Sysno::sync, Fatal, "not modelled"),
+    row(Sysno::acct, Fatal, "not modelled"),
+    row(Sysno::settimeofday, Fatal, "not modelled"),
+    row(Sysno::mount, Fatal, "not modelled"),
+    row(Sysno::umount2, Fatal, "not modelled"),
+    row(Sysno::swapon, Fatal, "not modelled"),
+    row(Sysno::swapoff, Fatal, "not modelled"),
+    row(Sysno::reboot, Fatal, "not modelled"),
+    row(Sysno::sethostname, Fatal, "not modelled"),
+    row(Sysno::setdomainname, Fatal, "not modelled"),
+    row(Sysno::iopl, Fatal, "not modelled"),
+    row(Sysno::ioperm, Fatal, "not modelled"),
+    row(Sysno::create_module, Fatal, "not modelled"),
+    row(Sysno::init_module, Fatal, "not modelled"),
+    row(Sysno::delete_module, Fatal, "not modelled"),
+    row(Sysno::get_kernel_syms, Fatal, "not modelled"),
+    row(Sysno::query_module, Fatal, "not modelled"),
+    row(Sysno::quotactl, Fatal, "not modelled"),
+    row(Sysno::nfsservctl, Fatal, "not modelled"),
+    row(Sysno::getpmsg, Fatal, "not modelled"),
+    row(Sysno::putpmsg, Fatal, "not modelled"),
+    row(Sysno::afs_syscall, Fatal, "not modelled"),
+    row(Sysno::tuxcall, Fatal, "not modelled"),
+    row(Sysno::security, Fatal, "not modelled"),
+    row(
+        Sysno::gettid,
+        Model(threads::gettid, invisible),
+        "virtual thread id",
+    ),
+    row(Sysno::readahead, Fatal, "not modelled"),
+    row(Sysno::setxattr, Fatal, "not modelled"),
+    row(Sysno::lsetxattr, Fatal, "not modelled"),
+    row(Sysno::fsetxattr, Fatal, "not modelled"),
+    row(Sysno::getxattr, Fatal, "not modelled"),
+    row(Sysno::lgetxattr, Fatal, "not modelled"),
+    row(Sysno::fgetxattr, Fatal, "not modelled"),
+    row(Sysno::listxattr, Fatal, "not modelled"),
+    row(Sysno::llistxattr, Fatal, "not modelled"),
+    row(Sysno::flistxattr, Fatal, "not modelled"),
+    row(Sysno::removexattr, Fatal, "not modelled"),
+    row(Sysno::lremovexattr, Fatal, "not modelled"),
+    row(Sysno::fremovexattr, Fatal, "not modelled"),
+    row(Sysno::tkill, Fatal, "not modelled"),
+    row(Sysno::time, Fatal, "not modelled"),
+    row(
+        Sysno::futex,
+        Model(futex::futex, futex::prepare),
+        "queues live in the model; all operations of glibc, musl, Rust and Go, PI included",
+    ),
+    row(Sysno::sched_setaffinity, Fatal, "not modelled"),
+    row(Sysno::sched_getaffinity, Fatal, "not modelled"),
+    row(
+        Sysno::set_thread_area,
+        Refuse(Errno::ENOSYS),
+        "32-bit programs only",
+    ),
+    row(Sysno::io_setup, Fatal, "not modelled"),
+    row(Sysno::io_destroy, Fatal, "not modelled"),
+    row(Sysno::io_getevents, Fatal, "not modelled"),
+    row(Sysno::io_submit, Fatal, "not modelled"),
+    row(Sysno::io_cancel, Fatal, "not modelled"),
+    row(
+        Sysno::get_thread_area,
+        Refuse(Errno::ENOSYS),
+        "32-bit programs only",
+    ),
+    row(Sysno::lookup_dcookie, Fatal, "not modelled"),
+    row(Sysno::epoll_create, Fatal, "not modelled"),
+    row(Sysno::epoll_ctl_old, Fatal, "not modelled"),
+    row(Sysno::epoll_wait_old, Fatal, "not modelled"),
+    row(Sysno::remap_file_pages, Fatal, "not modelled"),
+    row(Sysno::getdents64, Fatal, "not modelled"),
+    row(
+        Sysno::set_tid_address,
+        Model(threads::set_tid_address, invisible),
+        "the clear-tid word is kept per virtual thread",
+    ),
+    row(Sysno::restart_syscall, Fatal, "not modelled"),
+    row(Sysno::semtimedop, Fatal, "not modelled"),
+    row(Sysno::fadvise64, Fatal, "not modelled"),
+    row(Sysno::timer_create, Fatal, "not modelled"),
+    row(Sysno::timer_settime, Fatal, "not modelled"),
+    row(Sysno::timer_gettime, Fatal, "not modelled"),
+    row(Sysno::timer_getoverrun, Fatal, "not modelled"),
+    row(Sysno::timer_delete, Fatal, "not modelled"),
+    row(Sysno::clock_settime, Fatal, "not modelled"),
+    row(Sysno::clock_gettime, Fatal, "not modelled"),
+    row(Sysno::clock_getres, Fatal, "not modelled"),
+    row(Sysno::clock_nanosleep, Fatal, "not modelled"),
+    row(
+        Sysno::exit_group,
+        Model(threads::exit_group, threads::prepare_exit_group),
+        "ends the process",
+    ),
+    row(Sysno::epoll_wait, Fatal, "not modelled"),
+    row(Sysno::epoll_ctl, Fatal, "not modelled"),
+    row(Sysno::tgkill, Fatal, "not modelled"),
+    row(Sysno::utimes, Fatal, "not modelled"),
+    row(Sysno::vserver, Fatal, "not modelled"),
+    row(Sysno::mbind, Fatal, "not modelled"),
+    row(Sysno::set_mempolicy, Fatal, "not modelled"),
+    row(Sysno::get_mempolicy, Fatal, "not modelled"),
+    row(Sysno::mq_open, Fatal, "not modelled"),
+    row(Sysno::mq_unlink, Fatal, "not modelled"),
+    row(Sysno::mq_timedsend, Fatal, "not modelled"),
+    row(Sysno::mq_timedreceive, Fatal, "not modelled"),
+    row(Sysno::mq_notify, Fatal, "not modelled"),
+    row(Sysno::mq_getsetattr, Fatal, "not modelled"),
+    row(Sysno::kexec_load, Fatal, "not modelled"),
+    row(Sysno::waitid, Fatal, "not modelled"),
+    row(Sysno::add_key, Fatal, "not modelled"),
+    row(Sysno::request_key, Fatal, "not modelled"),
+    row(Sysno::keyctl, Fatal, "not modelled"),
+    row(Sysno::ioprio_set, Fatal, "not modelled"),
+    row(Sysno::ioprio_get, Fatal, "not modelled"),
+    row(Sysno::inotify_init, Fatal, "not modelled"),
+    row(Sysno::inotify_add_watch, Fatal, "not modelled"),
+    row(Sysno::inotify_rm_watch, Fatal, "not modelled"),
+    row(Sysno::migrate_pages, Fatal, "not modelled"),
+    row(Sysno::openat, Fatal, "not modelled"),
+    row(Sysno::mkdirat, Fatal, "not modelled"),
+    row(Sysno::mknodat, Fatal, "not modelled"),
+    row(Sysno::fchownat, Fatal, "not modelled"),
+    row(Sysno::futimesat, Fatal, "not modelled"),
+    row(Sysno::newfstatat, Fatal, "not modelled"),
+    row(Sysno::unlinkat, Fatal, "not modelled"),
+    row(Sysno::renameat, Fatal, "not modelled"),
+    row(Sysno::linkat, Fatal, "not modelled"),
+    row(Sysno::symlinkat, Fatal, "not modelled"),
+    row(Sysno::readlinkat, Fatal, "not modelled"),
+    row(Sysno::fchmodat, Fatal, "not modelled"),
+    row(Sysno::faccessat, Fatal, "not modelled"),
+    row(Sysno::pselect6, Fatal, "not modelled"),
+    row(Sysno::ppoll, Fatal, "not modelled"),
+    row(Sysno::unshare, Fatal, "not modelled"),
+    row(
+        Sysno::set_robust_list,
+        Model(threads::set_robust_list, invisible),
+        "kept per virtual thread, walked when it ends",
+    ),
+    row(
+        Sysno::get_robust_list,
+        Model(threads::get_robust_list, invisible),
+        "kept per virtual thread",
+    ),
+    row(Sysno::splice, Fatal, "not modelled"),
+    row(Sysno::tee, Fatal, "not modelled"),
+    row(Sysno::sync_file_range, Fatal, "not modelled"),
+    row(Sysno::vmsplice, Fatal, "not modelled"),
+    row(Sysno::move_pages, Fatal, "not modelled"),
+    row(Sysno::utimensat, Fatal, "not modelled"),
+    row(Sysno::epoll_pwait, Fatal, "not modelled"),
+    row(Sysno::signalfd, Fatal, "not modelled"),
+    row(Sysno::timerfd_create, Fatal, "not modelled"),
+    row(Sysno::eventfd, Fatal, "not modelled"),
+    row(Sysno::fallocate, Fatal, "not modelled"),
+    row(Sysno::timerfd_settime, Fatal, "not modelled"),
+    row(Sysno::timerfd_gettime, Fatal, "not modelled"),
+    row(Sysno::accept4, Fatal, "not modelled"),
+    row(Sysno::signalfd4, Fatal, "not modelled"),
+    row(Sysno::eventfd2, Fatal, "not modelled"),
+    row(Sysno::epoll_create1, Fatal, "not modelled"),
+    row(Sysno::dup3, Fatal, "not modelled"),
+    row(Sysno::pipe2, Fatal, "not modelled"),
+    row(Sysno::inotify_init1, Fatal, "not modelled"),
+    row(Sysno::preadv, Fatal, "not modelled"),
+    row(Sysno::pwritev, Fatal, "not modelled"),
+    row(Sysno::rt_tgsigqueueinfo, Fatal, "not modelled"),
+    row(Sysno::perf_event_open, Fatal, "not modelled"),
+    row(Sysno::recvmmsg, Fatal, "not modelled"),
+    row(Sysno::fanotify_init, Fatal, "not modelled"),
+    row(Sysno::fanotify_mark, Fatal, "not modelled"),
+    row(Sysno::prlimit64, Fatal, "not modelled"),
+    row(Sysno::name_to_handle_at, Fatal, "not modelled"),
+    row(Sysno::open_by_handle_at, Fatal, "not modelled"),
+    row(Sysno::clock_adjtime, Fatal, "not modelled"),
+    row(Sysno::syncfs, Fatal, "not modelled"),
+    row(Sysno::sendmmsg, Fatal, "not modelled"),
+    row(Sysno::setns, Fatal, "not modelled"),
+    row(Sysno::getcpu, Fatal, "not modelled"),
+    row(Sysno::process_vm_readv, Fatal, "not modelled"),
+    row(Sysno::process_vm_writev, Fatal, "not modelled"),
+    row(Sysno::kcmp, Fatal, "not modelled"),
+    row(Sysno::finit_module, Fatal, "not modelled"),
+    row(Sysno::sched_setattr, Fatal, "not modelled"),
+    row(Sysno::sched_getattr, Fatal, "not modelled"),
+    row(Sysno::renameat2, Fatal, "not modelled"),
+    row(Sysno::seccomp, Fatal, "not modelled"),
+    row(Sysno::getrandom, Fatal, "not modelled"),
+    row(Sysno::memfd_create, Fatal, "not modelled"),
+    row(Sysno::kexec_file_load, Fatal, "not modelled"),
+    row(Sysno::bpf, Fatal, "not modelled"),
+    row(Sysno::execveat, Fatal, "not modelled"),
+    row(Sysno::userfaultfd, Fatal, "not modelled"),
+    row(
+        Sysno::membarrier,
+        Model(threads::membarrier, invisible),
+        "one thread runs at a time: every barrier holds already",
+    ),
+    row(Sysno::mlock2, Fatal, "not modelled"),
+    row(Sysno::copy_file_range, Fatal, "not modelled"),
+    row(Sysno::preadv2, Fatal, "not modelled"),
+    row(Sysno::pwritev2, Fatal, "not modelled"),
+    row(Sysno::pkey_mprotect, Fatal, "not modelled"),
+    row(Sysno::pkey_alloc, Fatal, "not modelled"),
+    row(Sysno::pkey_free, Fatal, "not modelled"),
+    row(Sysno::statx, Fatal, "not modelled"),
+    row(Sysno::io_pgetevents, Fatal, "not modelled"),
+    row(
+        Sysno::rseq,
+        Refuse(Errno::ENOSYS),
+        "restartable sequences would need the kernel to know virtual threads; glibc does without",
+    ),
+    row(Sysno::uretprobe, Fatal, "not modelled"),
+    row(Sysno::uprobe, Fatal, "not modelled"),
+    row(Sysno::pidfd_send_signal, Fatal, "not modelled"),
+    row(Sysno::io_uring_setup, Fatal, "not modelled"),
+    row(Sysno::io_uring_enter, Fatal, "not modelled"),
+    row(Sysno::io_uring_register, Fatal, "not modelled"),
+    row(Sysno::open_tree, Fatal, "not modelled"),
+    row(Sysno::move_mount, Fatal, "not modelled"),
+    row(Sysno::fsopen, Fatal, "not modelled"),
+    row(Sysno::fsconfig, Fatal, "not modelled"),
+    row(Sysno::fsmount, Fatal, "not modelled"),
+    row(Sysno::fspick, Fatal, "not modelled"),
+    row(Sysno::pidfd_open, Fatal, "not modelled"),
+    row(
+        Sysno::clone3,
+        Refuse(Errno::ENOSYS),
+        "glibc falls back to clone, whose arguments are all in registers",
+    ),
+    row(Sysno::close_range, Fatal, "not modelled"),
+    row(Sysno::openat2, Fatal, "not modelled"),
+    row(Sysno::pidfd_getfd, Fatal, "not modelled"),
+    row(Sysno::faccessat2, Fatal, "not modelled"),
+    row(Sysno::process_madvise, Fatal, "not modelled"),
+    row(Sysno::epoll_pwait2, Fatal, "not modelled"),
+    row(Sysno::mount_setattr, Fatal, "not modelled"),
+    row(Sysno::quotactl_fd, Fatal, "not modelled"),
+    row(Sysno::landlock_create_ruleset, Fatal, "not modelled"),
+    row(Sysno::landlock_add_rule, Fatal, "not modelled"),
+    row(Sysno::landlock_restrict_self, Fatal, "not modelled"),
+    row(Sysno::memfd_secret, Fatal, "not modelled"),
+    row(Sysno::process_mrelease, Fatal, "not modelled"),
+    row(
+        Sysno::futex_waitv,
+        Refuse(Errno::ENOSYS),
+        "no C library uses it without a fallback",
+    ),
+    row(Sysno::set_mempolicy_home_node, Fatal, "not modelled"),
+    row(Sysno::cachestat, Fatal, "not modelled"),
+    row(Sysno::fchmodat2, Fatal, "not modelled"),
+    row(Sysno::map_shadow_stack, Fatal, "not modelled"),
+    row(
+        Sysno::futex_wake,
+        Refuse(Errno::ENOSYS),
+        "no C library uses it without a fallback",
+    ),
+    row(
+        Sysno::futex_wait,
+        Refuse(Errno::ENOSYS),
+        "no C library uses it without a fallback",
+    ),
+    row(
+        Sysno::futex_requeue,
+        Refuse(Errno::ENOSYS),
+        "no C library uses it without a fallback",
+    ),
+    row(Sysno::statmount, Fatal, "not modelled"),
+    row(Sysno::listmount, Fatal, "not modelled"),
+    row(Sysno::lsm_get_self_attr, Fatal, "not modelled"),
+    row(Sysno::lsm_set_self_attr, Fatal, "not modelled"),
+    row(Sysno::lsm_list_modules, Fatal, "not modelled"),
+    row(Sysno::mseal, Fatal, "not modelled"),
+    row(Sysno::setxattrat, Fatal, "not modelled"),
+    row(Sysno::getxattrat, Fatal, "not modelled"),
+    row(Sysno::listxattrat, Fatal, "not modelled"),
+    row(Sysno::removexattrat, Fatal, "not modelled"),
+    row(Sysno::open_tree_attr, Fatal, "not modelled"),
+    row(Sysno::file_getattr, Fatal, "not modelled"),
+    row(Sysno::file_setattr, Fatal, "not modelled"),
+];
+
+// As many rows as there are calls, each number above the one before: every call has its row. If this fails, the
+// kernel's list grew: add the row.
+const _: () = {
+    assert!(ROWS == Sysno::count(), "every call has a row");
+    let mut i = 1;
+    while i < ROWS {
+        assert!(
+            (TABLE[i - 1].sysno as u32) < (TABLE[i].sysno as u32),
+            "rows are in order of number"
+        );
+        i += 1;
+    }
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_says_why() {
+        for row in &TABLE {
+            assert!(row.why.len() > 8, "{} needs a reason", row.sysno.name());
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Virtual threads: what the kernel keeps per task.
+
+use crate::call::Call;
+use crate::wait::Wait;
+use std::collections::BTreeSet;
+
+/// A virtual thread id, counted from the virtual pid.
+pub type Tid = u32;
+
+/// What a parked thread will do when it is scheduled.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Pending {
+    /// It was just made and has not run.
+    Start,
+    /// It stands before this system call.
+    Call(Call),
+    /// It stands before the hooked operation with this number in the supervisor's list of sites.
+    Hook(u64),
+    /// Its call is decided and returns this value.
+    Return(i64),
+    /// It was taken out of a spin loop, with its registers as they are.
+    Spin,
+    /// It is the one that runs.
+    Running,
+}
+
+/// A thread of the program under test. Registers are the supervisor's business.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Thread {
+    pub tid: Tid,
+    pub name: [u8; 16],
+    /// Zeroed, and its futex woken, when the thread ends (`CLONE_CHILD_CLEARTID`).
+    pub clear_tid: u64,
+    /// Head of the robust futex list.
+    pub robust_list: u64,
+    /// Blocked signals.
+    pub mask: u64,
+    /// The mask to go back to after `sigsuspend`, `ppoll` and their kin.
+    pub saved_mask: Option<u64>,
+    /// Alternate signal stack: address, size, flags.
+    pub altstack: (u64, u64, i32),
+    pub pending: Pending,
+    /// Set while the thread cannot run.
+    pub wait: Option<Wait>,
+    /// What a waker decided the waiting call returns.
+    pub woken: Option<i64>,
+    /// After a yield: threads that must move, or become unable to, before this one runs again.
+    pub yields_to: BTreeSet<Tid>,
+    /// Yields in a row without another visible operation; when all threads only yield, time may pass.
+    pub idle_yields: u32,
+}
+
+impl Thread {
+    pub fn new(tid: Tid, name: [u8; 16], mask: u64) -> Self {
+        Self {
+            tid,
+            name,
+            clear_tid: 0,
+            robust_list: 0,
+            mask,
+            saved_mask: None,
+            altstack: (0, 0, libc::SS_DISABLE),
+            pending: Pending::Start,
+            wait: None,
+            woken: None,
+            yields_to: BTreeSet::new(),
+            idle_yields: 0,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Why a thread cannot go on, and what ends its waiting.
+
+use crate::clock::Nanos;
+use crate::fd::{OfdId, PollEvents};
+
+/// A condition that keeps a thread from running, with an optional deadline.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Wait {
+    pub on: WaitFor,
+    /// On the virtual monotonic clock.
+    pub deadline: Option<Nanos>,
+    pub on_signal: OnSignal,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum WaitFor {
+    /// Nothing but the deadline or a signal: `nanosleep`, `pause`.
+    Nothing,
+    /// A futex queue at this address; the waker sets [`Thread::woken`](crate::Thread::woken).
+    Futex(u64),
+    /// Any of these descriptions has any of these events.
+    Ready(Vec<(OfdId, PollEvents)>),
+    /// One of these signals is pending: `sigwait`.
+    Signals(u64),
+}
+
+/// What a signal handler does to the call that it interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OnSignal {
+    /// `EINTR`, or started again if the handler was installed with `SA_RESTART`.
+    Restart,
+    /// Always `EINTR` (`poll`, `epoll_wait`, `nanosleep` with no remainder, timed futex, …).
+    Interrupt,
+    /// `EINTR`, and the time that was left is written here as a `timespec`.
+    InterruptWithRemainder(u64),
+}
+
+/// Why a call that waited, or could have, runs now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Wake {
+    /// What it waited for is there, or it never waited.
+    #[default]
+    Ready,
+    /// Its deadline has come and what it waited for is not there.
+    TimedOut,
+}
+
+impl Wait {
+    /// Until `deadline` only.
+    pub fn sleep(deadline: Option<Nanos>, on_signal: OnSignal) -> Self {
+        Self {
+            on: WaitFor::Nothing,
+            deadline,
+            on_signal,
+        }
+    }
+
+    /// Until one description has one of `events`.
+    pub fn ready(description: OfdId, events: PollEvents) -> Self {
+        Self {
+            on: WaitFor::Ready(vec![(description, events)]),
+            deadline: None,
+            on_signal: OnSignal::Restart,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Where a thread can park without entering the kernel: code analysis for parking points.
+//!
+//! Everything here is pure. It works on the bytes of ELF files, on register values that the caller hands in and on a
+//! [`GuestMemory`] reader; nothing traces a process or writes to one. The supervisor does that with what it gets from here:
+//!
+//! * [`scan_module`] (or [`PlanCache`], which remembers) lists the [`Site`]s of one module: the instructions that must be
+//!   hooked for a given [`Preempt`] mode.
+//! * [`displace`] relocates the instruction under a hook into a scratch slot, and [`ScratchLayout`] decides where slots are.
+//! * [`sync_op`] says which object a hooked pthread function works on, and [`would_block`] whether it could go ahead.
+//!
+//! A hook replaces one byte (`int3`), so a site never disturbs the instruction after it, and a jump into the middle of
+//! a hooked instruction (over a `lock` prefix, say) still works.
+
+mod cache;
+mod displace;
+mod elf;
+mod functions;
+mod locks;
+mod operand;
+mod scan;
+mod scratch;
+mod sync;
+
+#[cfg(test)]
+mod test_locks;
+#[cfg(test)]
+mod test_scan;
+
+pub use cache::PlanCache;
+pub use displace::{DisplaceError, Displaced, displace};
+pub use locks::{Blocked, would_block};
+pub use operand::{Access, Accesses, GpRegs, Gpr, MemoryOperand, Segment};
+pub use scan::{scan_bytes, scan_module};
+pub use scratch::{Placement, ScratchArea, ScratchError, ScratchLayout};
+pub use sync::{GuestMemory, SyncFn, SyncOp, Timeout, sync_op};
+
+use std::path::PathBuf;
+
+/// How often a thread parks (`--preempt`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Preempt {
+    /// Before visible system calls only: no hooks but those that determinism needs.
+    Syscall,
+    /// Also before synchronisation that never reaches the kernel when uncontended.
+    Sync,
+    /// Also before every load and store that may touch memory shared between threads.
+    Memory,
+}
+
+/// Whose code a module holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ModuleRole {
+    /// The checked program, or a library the user counts as part of it: its atomic instructions are parking points.
+    Own,
+    /// The C library and other libraries of the system: only their synchronisation functions are.
+    System,
+}
+
+/// A random number instruction, which the supervisor emulates so that runs repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RandomInsn {
+    /// `rdseed` rather than `rdrand`. Both set the carry flag on success and clear the other arithmetic flags.
+    pub is_seed: bool,
+    /// The destination register.
+    pub dest: Gpr,
+    /// Bytes written: 2, 4 (the upper half of the register is zeroed) or 8.
+    pub width: u8,
+}
+
+/// Why an instruction is hooked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SiteKind {
+    /// The entry of a pthread function of glibc.
+    Sync(SyncFn),
+    /// An atomic read-modify-write instruction: `lock`-prefixed, or `xchg` with memory, which locks by itself.
+    Atomic(Access),
+    /// `pause`: the body of a spin loop, a hint to let somebody else go.
+    Pause,
+    /// A plain load or store; one instruction may make two accesses (`movs`, `cmps`).
+    Memory(Accesses),
+    /// `rdrand` or `rdseed`.
+    Random(RandomInsn),
+}
+
+/// One instruction to hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Link-time address; add the load bias of the module for the run-time address.
+    pub vaddr: u64,
+    /// Length of the instruction.
+    pub len: u8,
+    /// Why it is hooked.
+    pub kind: SiteKind,
+}
+
+/// All sites of one module, sorted by address, each address once.
+#[derive(Clone, Debug, Default)]
+pub struct ModulePlan {
+    /// The sites.
+    pub sites: Vec<Site>,
+    /// The lowest and one past the highest link-time address of the module's segments: what a scratch slot must reach.
+    pub span: std::ops::Range<u64>,
+    /// Sites that only an uncertain sweep (no symbol, no unwind entry, no direct call leads there) has found.
+    pub swept: usize,
+}
+
+impl ModulePlan {
+    /// The site at a link-time address.
+    pub fn site_at(&self, vaddr: u64) -> Option<&Site> {
+        let index = self.sites.binary_search_by_key(&vaddr, |site| site.vaddr).ok()?;
+        Some(&self.sites[index])
+    }
+}
+
+/// Why a module could not be scanned.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// The file could not be read.
+    #[error("cannot read {path}: {source}")]
+    Io {
+        /// The module's path.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The file is not a well-formed ELF file.
+    #[error("not a well-formed ELF file: {0}")]
+    Elf(#[from] goblin::error::Error),
+    /// An ELF file, but not for this machine.
+    #[error("not a 64-bit x86 ELF file")]
+    WrongMachine,
+}

@@ -1,0 +1,428 @@
+//! Finding the instructions to hook in a module.
+//!
+//! An `int3` written over data corrupts the program silently, so an instruction counts only if there is a reason to believe
+//! that it is one:
+//!
+//! 1. a function with known bounds reads as valid instructions from start to end; or, if it does not (data in its middle), the
+//!    instruction is reached from the entry by direct jumps;
+//! 2. outside of such functions, the instruction is reached from a direct call or jump of trusted code, or the entry point;
+//! 3. in a file that tells of few of its functions (stripped, no unwind entries), what is left is swept in a line, and only the rare patterns (atomics, `pause`) count there,
+//!    where the bytes up to the next return or jump read as valid code. Loads and stores do not: almost any bytes look like one.
+
+use std::ops::Range;
+use std::path::Path;
+
+use iced_x86::{
+    Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
+    OpKind, Register,
+};
+use memchr::memmem;
+
+use super::elf::{Code, Module};
+use super::functions::Functions;
+use super::operand::{self, Gpr, Segment};
+use super::{ModulePlan, ModuleRole, Preempt, RandomInsn, ScanError, Site, SiteKind};
+
+/// Scans the module in a file.
+pub fn scan_module(path: &Path, role: ModuleRole, mode: Preempt) -> Result<ModulePlan, ScanError> {
+    let bytes = std::fs::read(path).map_err(|source| ScanError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    scan_bytes(&bytes, role, mode)
+}
+
+/// Scans a module that is in memory as a file image.
+pub fn scan_bytes(bytes: &[u8], role: ModuleRole, mode: Preempt) -> Result<ModulePlan, ScanError> {
+    let module = Module::parse(bytes)?;
+    let mut plan = ModulePlan {
+        span: module.span(),
+        ..ModulePlan::default()
+    };
+    let sync = if mode == Preempt::Syscall {
+        Vec::new()
+    } else {
+        sync_sites(&module)
+    };
+    if role == ModuleRole::Own && mode != Preempt::Syscall {
+        let functions = Functions::of(&module);
+        let mut scanner = Scanner::new(&module, &functions, mode);
+        scanner.run();
+        plan.swept = scanner.swept.len();
+        plan.sites.append(&mut scanner.sites);
+        plan.sites.append(&mut scanner.swept);
+        // A function whose entry is hooked is one operation: its own atomics are not visible operations as well.
+        plan.sites.retain(|site| !is_inside_sync_function(site, &sync));
+    } else {
+        plan.sites = random_sites(&module);
+    }
+    plan.sites.extend(sync.into_iter().map(|(_, site)| site));
+    plan.sites.sort_by_key(|site| site.vaddr);
+    plan.sites.dedup_by_key(|site| site.vaddr);
+    Ok(plan)
+}
+
+fn is_inside_sync_function(site: &Site, sync: &[(Range<u64>, Site)]) -> bool {
+    let after = sync.partition_point(|(range, _)| range.start <= site.vaddr);
+    let inside = |(range, hook): &(Range<u64>, Site)| range.contains(&site.vaddr) || hook.vaddr == site.vaddr;
+    !matches!(site.kind, SiteKind::Random(_)) && sync[..after].last().is_some_and(inside)
+}
+
+/// The entries of glibc's synchronisation functions.
+fn sync_sites(module: &Module) -> Vec<(Range<u64>, Site)> {
+    let mut sites = Vec::new();
+    for (range, function) in module.sync_functions() {
+        let Some(code) = module.code_at(range.start) else {
+            continue;
+        };
+        let Some(bytes) = code.slice(&(range.start..code.range().end)) else {
+            continue;
+        };
+        let instruction = Decoder::with_ip(64, bytes, range.start, DecoderOptions::NONE).decode();
+        if !instruction.is_invalid() {
+            let kind = SiteKind::Sync(function);
+            sites.push((
+                range.clone(),
+                Site {
+                    vaddr: range.start,
+                    len: instruction.len() as u8,
+                    kind,
+                },
+            ));
+        }
+    }
+    sites
+}
+
+/// The random number instructions of a module that is not otherwise scanned: their bytes, confirmed by reading their function.
+fn random_sites(module: &Module) -> Vec<Site> {
+    let mut candidates: Vec<u64> = Vec::new();
+    for code in &module.code {
+        for offset in memmem::find_iter(code.bytes, b"\x0f\xc7") {
+            // The third byte: register form (the top bits), opcode extension 6 (rdrand) or 7 (rdseed).
+            if code.bytes.get(offset + 2).is_some_and(|modrm| *modrm >= 0xf0) {
+                candidates.push(code.vaddr + offset as u64);
+            }
+        }
+    }
+    if candidates.is_empty() {
+        return Vec::new();
+    }
+    let functions = Functions::of(module);
+    let mut sites = Vec::new();
+    let mut ranges: Vec<Range<u64>> = candidates
+        .iter()
+        .filter_map(|at| functions.containing(*at))
+        .collect();
+    ranges.dedup();
+    for range in ranges {
+        let mut scanner = Scanner::new(module, &functions, Preempt::Syscall);
+        scanner.scan_function(&range);
+        sites.append(&mut scanner.sites);
+    }
+    sites
+}
+
+/// Which bytes of a section are known to start an instruction.
+struct Visited {
+    words: Vec<u64>,
+}
+
+impl Visited {
+    fn insert(&mut self, offset: usize) -> bool {
+        let (word, bit) = (offset / 64, 1 << (offset % 64));
+        let is_new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        is_new
+    }
+
+    fn contains(&self, offset: usize) -> bool {
+        self.words[offset / 64] & (1 << (offset % 64)) != 0
+    }
+}
+
+struct Scanner<'m, 'a> {
+    module: &'m Module<'a>,
+    functions: &'m Functions,
+    mode: Preempt,
+    info: InstructionInfoFactory,
+    /// One per entry of `module.code`.
+    visited: Vec<Visited>,
+    /// Direct jump and call targets that no known function covers.
+    targets: Vec<u64>,
+    /// Of the instructions of the current function; here to keep its allocation.
+    offsets: Vec<usize>,
+    sites: Vec<Site>,
+    swept: Vec<Site>,
+}
+
+impl<'m, 'a> Scanner<'m, 'a> {
+    fn new(module: &'m Module<'a>, functions: &'m Functions, mode: Preempt) -> Scanner<'m, 'a> {
+        let visited = module.code.iter().map(|code| Visited {
+            words: vec![0; code.bytes.len().div_ceil(64)],
+        });
+        Scanner {
+            module,
+            functions,
+            mode,
+            info: InstructionInfoFactory::new(),
+            visited: visited.collect(),
+            targets: Vec::new(),
+            offsets: Vec::new(),
+            sites: Vec::new(),
+            swept: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) {
+        let mut covered = 0;
+        for range in &self.functions.ranges {
+            let is_known = range.end <= covered && self.is_visited(range.start);
+            if !is_known {
+                self.scan_function(range);
+                covered = covered.max(range.end);
+            }
+        }
+        let mut roots = std::mem::take(&mut self.targets);
+        roots.extend(
+            self.functions
+                .entries
+                .iter()
+                .filter(|entry| !self.functions.covers(**entry)),
+        );
+        self.follow(roots, None);
+        if !self.functions.is_complete {
+            self.sweep_rest();
+        }
+    }
+
+    fn section_index(&self, vaddr: u64) -> Option<usize> {
+        let after = self.module.code.partition_point(|code| code.vaddr <= vaddr);
+        let index = after.checked_sub(1)?;
+        self.module.code[index].range().contains(&vaddr).then_some(index)
+    }
+
+    fn is_visited(&self, vaddr: u64) -> bool {
+        let index = self.section_index(vaddr);
+        index.is_some_and(|index| {
+            self.visited[index].contains((vaddr - self.module.code[index].vaddr) as usize)
+        })
+    }
+
+    /// Reads a function in a line; where that meets something that is no instruction, follows the jumps from its entry instead.
+    fn scan_function(&mut self, range: &Range<u64>) {
+        let Some(index) = self.section_index(range.start) else {
+            return;
+        };
+        let code: Code<'a> = self.module.code[index];
+        let Some(bytes) = code.slice(range) else { return };
+        let (sites_before, targets_before) = (self.sites.len(), self.targets.len());
+        let mut decoder = Decoder::with_ip(64, bytes, range.start, DecoderOptions::NONE);
+        let mut instruction = Instruction::default();
+        let mut offsets = std::mem::take(&mut self.offsets);
+        offsets.clear();
+        while decoder.can_decode() {
+            offsets.push((range.start - code.vaddr) as usize + decoder.position());
+            decoder.decode_out(&mut instruction);
+            if instruction.is_invalid() {
+                self.sites.truncate(sites_before);
+                self.targets.truncate(targets_before);
+                self.follow(vec![range.start], Some(range));
+                return;
+            }
+            let site = self.site_of(&instruction);
+            self.sites.extend(site);
+            self.note_target(&instruction, range);
+        }
+        // Marked only now: marks must not come from a reading that was given up.
+        for offset in &offsets {
+            self.visited[index].insert(*offset);
+        }
+        self.offsets = offsets;
+    }
+
+    fn note_target(&mut self, instruction: &Instruction, range: &Range<u64>) {
+        if instruction.op0_kind() == OpKind::NearBranch64 {
+            let target = instruction.near_branch64();
+            if !range.contains(&target) && !self.functions.covers(target) {
+                self.targets.push(target);
+            }
+        }
+    }
+
+    /// Reads what direct jumps reach from `roots`; with `bounds`, only inside of them.
+    fn follow(&mut self, mut roots: Vec<u64>, bounds: Option<&Range<u64>>) {
+        while let Some(root) = roots.pop() {
+            if bounds.is_some_and(|bounds| !bounds.contains(&root)) {
+                if !self.functions.covers(root) {
+                    self.targets.push(root);
+                }
+                continue;
+            }
+            if bounds.is_none() && self.functions.covers(root) {
+                continue;
+            }
+            let Some(index) = self.section_index(root) else {
+                continue;
+            };
+            let code: Code<'a> = self.module.code[index];
+            let end = bounds.map_or(code.range().end, |bounds| bounds.end);
+            let Some(bytes) = code.slice(&(root..end)) else {
+                continue;
+            };
+            self.follow_line(index, bytes, root, &mut roots);
+        }
+    }
+
+    /// Reads from one root up to where control cannot go on, and collects the roots that it jumps to.
+    fn follow_line(&mut self, index: usize, bytes: &[u8], root: u64, roots: &mut Vec<u64>) {
+        let first = (root - self.module.code[index].vaddr) as usize;
+        let mut decoder = Decoder::with_ip(64, bytes, root, DecoderOptions::NONE);
+        while decoder.can_decode() {
+            let offset = first + decoder.position();
+            let instruction = decoder.decode();
+            if instruction.is_invalid() || !self.visited[index].insert(offset) {
+                return;
+            }
+            let site = self.site_of(&instruction);
+            self.sites.extend(site);
+            if instruction.op0_kind() == OpKind::NearBranch64 {
+                roots.push(instruction.near_branch64());
+            }
+            if ends_line(&instruction) {
+                return;
+            }
+        }
+    }
+
+    /// Sweeps the code that nothing has reached (see the third rule at the top of the file).
+    fn sweep_rest(&mut self) {
+        for index in 0..self.module.code.len() {
+            let code: Code<'a> = self.module.code[index];
+            let mut position = 0;
+            let mut pending: Vec<Site> = Vec::new();
+            let mut decoder = Decoder::with_ip(64, code.bytes, code.vaddr, DecoderOptions::NONE);
+            while position < code.bytes.len() {
+                let vaddr = code.vaddr + position as u64;
+                if self.visited[index].contains(position) || self.functions.covers(vaddr) {
+                    self.swept.append(&mut pending);
+                    position = self.end_of_known(index, position);
+                    continue;
+                }
+                if decoder.set_position(position).is_err() {
+                    break;
+                }
+                decoder.set_ip(vaddr);
+                let instruction = decoder.decode();
+                if instruction.is_invalid() {
+                    pending.clear();
+                    position = (((vaddr | 15) + 1) - code.vaddr) as usize;
+                    continue;
+                }
+                let site = self.site_of(&instruction);
+                pending.extend(site.filter(|site| !matches!(site.kind, SiteKind::Memory(_))));
+                if ends_line(&instruction) {
+                    self.swept.append(&mut pending);
+                }
+                position += instruction.len();
+            }
+        }
+    }
+
+    /// The first position behind the function or instruction that is known at `position`.
+    fn end_of_known(&self, index: usize, position: usize) -> usize {
+        let code = &self.module.code[index];
+        let vaddr = code.vaddr + position as u64;
+        match self.functions.containing(vaddr) {
+            Some(range) => (range.end - code.vaddr) as usize,
+            None => {
+                let mut decoder = Decoder::with_ip(64, &code.bytes[position..], vaddr, DecoderOptions::NONE);
+                position + decoder.decode().len().max(1)
+            }
+        }
+    }
+
+    /// Why this instruction is hooked, if it is.
+    fn site_of(&mut self, instruction: &Instruction) -> Option<Site> {
+        let kind = match instruction.mnemonic() {
+            Mnemonic::Rdrand | Mnemonic::Rdseed => Some(SiteKind::Random(random_insn(instruction))),
+            _ if self.mode == Preempt::Syscall => None,
+            Mnemonic::Pause => Some(SiteKind::Pause),
+            _ if is_atomic(instruction) => self.atomic(instruction),
+            _ if self.mode == Preempt::Memory => self.plain_access(instruction),
+            _ => None,
+        };
+        Some(Site {
+            vaddr: instruction.ip(),
+            len: instruction.len() as u8,
+            kind: kind?,
+        })
+    }
+
+    fn atomic(&mut self, instruction: &Instruction) -> Option<SiteKind> {
+        let accesses = operand::accesses(instruction, &mut self.info, true)?;
+        accesses
+            .iter()
+            .find(|access| access.writes)
+            .map(|access| SiteKind::Atomic(*access))
+    }
+
+    fn plain_access(&mut self, instruction: &Instruction) -> Option<SiteKind> {
+        // `leave` and the like: only implicit stack operands.
+        if instruction.op_count() == 0 {
+            return None;
+        }
+        let accesses = operand::accesses(instruction, &mut self.info, false)?;
+        let is_of_interest = accesses.iter().any(|access| {
+            let operand = &access.operand;
+            let link_time = instruction.ip().wrapping_add_signed(operand.displacement);
+            let is_constant = operand.base == Gpr::Rip && self.module.is_read_only(link_time);
+            access.writes || !(is_constant || is_thread_header(operand))
+        });
+        is_of_interest.then_some(SiteKind::Memory(accesses))
+    }
+}
+
+/// Reads of the thread's own descriptor that compilers emit all the time: its address, the stack guard, the pointer guard.
+fn is_thread_header(operand: &operand::MemoryOperand) -> bool {
+    let is_absolute = operand.base == Gpr::None && operand.index == Gpr::None;
+    operand.segment == Segment::Fs && is_absolute && matches!(operand.displacement, 0 | 0x28 | 0x30)
+}
+
+/// Atomic read-modify-write instructions. A `lock or [rsp+n], 0` or `lock add [rsp+n], 0` is a memory fence in disguise.
+fn is_atomic(instruction: &Instruction) -> bool {
+    let has_memory =
+        (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
+    let is_atomic = instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg;
+    is_atomic && has_memory && !is_fence(instruction)
+}
+
+fn is_fence(instruction: &Instruction) -> bool {
+    matches!(instruction.mnemonic(), Mnemonic::Or | Mnemonic::Add)
+        && matches!(instruction.memory_base(), Register::RSP | Register::ESP)
+        && matches!(
+            instruction.op1_kind(),
+            OpKind::Immediate8 | OpKind::Immediate8to32 | OpKind::Immediate8to64 | OpKind::Immediate32
+        )
+        && instruction.immediate(1) == 0
+}
+
+fn random_insn(instruction: &Instruction) -> RandomInsn {
+    let register = instruction.op0_register();
+    RandomInsn {
+        is_seed: instruction.mnemonic() == Mnemonic::Rdseed,
+        dest: Gpr::from_iced(register),
+        width: register.size() as u8,
+    }
+}
+
+/// Whether control never goes on to the next instruction.
+fn ends_line(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.flow_control(),
+        FlowControl::UnconditionalBranch
+            | FlowControl::IndirectBranch
+            | FlowControl::Return
+            | FlowControl::Exception
+    ) || matches!(instruction.code(), Opcode::Int3 | Opcode::Hlt)
+}

@@ -1,1 +1,75 @@
-//! See ARCHITECTURE.md.
+//! Safe, typed ptrace of one kernel task (x86-64 Linux).
+//!
+//! A task is either [`Stopped`] or [`Running`]; the types cannot be cloned, and resuming consumes the one to give the
+//! other, so that a request on a running task does not compile. Both own the process: dropping them kills and
+//! reaps it, so no path, not even an error, leaves a process or a zombie behind. Neither is `Send`, because the
+//! kernel takes ptrace requests from the tracing thread only.
+//!
+//! ```no_run
+//! use tracee::{Filter, ImageOptions, Launch, Outcome, Resume, Scratch, Stop};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! const SCRATCH: u64 = 0x7000_0000_0000;
+//! let launch = Launch {
+//!     program: "/bin/true".into(),
+//!     argv: vec!["true".into()],
+//!     env: vec![],
+//!     cwd: "/".into(),
+//!     filter: Filter::new([], Scratch::allow_ip(SCRATCH)),
+//!     core: None,
+//!     hide_tsc: false,
+//! };
+//! let mut task = launch.spawn()?;
+//! task.prepare_image(&ImageOptions { scratch_addr: SCRATCH, scratch_len: 4096, random: [7; 16], hide_tsc: false })?;
+//! let code = loop {
+//!     match task.resume(Resume::Cont, None)?.wait()? {
+//!         Outcome::Stopped(mut stopped) => {
+//!             if let Stop::Seccomp { nr: libc::SYS_getpid } = *stopped.stop() {
+//!                 stopped.skip_call(42)?;
+//!             }
+//!             task = stopped;
+//!         }
+//!         Outcome::Exited(code) => break code,
+//!         other => panic!("{other:?}"),
+//!     }
+//! };
+//! assert_eq!(code, 0);
+//! # Ok(())
+//! # }
+//! ```
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+compile_error!("tracee supports x86-64 Linux only");
+
+pub mod auxv;
+mod child;
+mod error;
+mod filter;
+mod image;
+mod inject;
+mod memory;
+mod regs;
+mod running;
+mod spawn;
+mod stop;
+mod stopped;
+mod sys;
+mod task;
+mod ticker;
+mod xstate;
+
+pub use auxv::InitialStack;
+pub use child::Step as SpawnStep;
+pub use error::{Error, MemoryFault, Result};
+pub use filter::{Filter, X32_BIT};
+pub use image::{Image, ImageOptions};
+pub use inject::check_return;
+pub use memory::Memory;
+pub use regs::{NO_CALL, Regs};
+pub use running::{Outcome, Running};
+pub use spawn::{Launch, SpawnError};
+pub use stop::Stop;
+pub use stopped::{Resume, Stopped};
+pub use task::Scratch;
+pub use ticker::Ticker;
+pub use xstate::{Component, XState, component};

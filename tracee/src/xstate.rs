@@ -1,0 +1,223 @@
+//! Extended CPU state (x87, SSE, AVX, AVX-512, AMX, …) of a thread, in the standard XSAVE format.
+//!
+//! The buffer is as long as this machine's kernel says (`NT_X86_XSTATE`): 832 bytes with AVX, 2.7 KB with AVX-512,
+//! 11 KB with AMX. The layout of the components past the legacy area comes from `CPUID`, never from constants.
+
+use crate::error::Result;
+use crate::sys;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// More than any XSAVE area of today; the real length is learnt at the first read.
+const LARGEST: usize = 64 * 1024;
+/// The legacy (FXSAVE) area and the XSAVE header that follows it.
+const LEGACY_LEN: usize = 512;
+const HEADER_LEN: usize = 64;
+/// In the software-reserved bytes ptrace stores the enabled features (XCR0).
+const OFFSET_XCR0: usize = 464;
+const OFFSET_XFEATURES: usize = 512;
+const OFFSET_MXCSR: usize = 24;
+/// x87 and SSE, which live in the legacy area.
+const FEATURE_X87: u64 = 1;
+const FEATURE_SSE: u64 = 2;
+/// The x87 registers and the XMM registers.
+const X87_REGISTERS: std::ops::Range<usize> = 32..160;
+const SSE_REGISTERS: std::ops::Range<usize> = 160..416;
+/// Component numbers; bit 63 is not one.
+const FEATURES: usize = 63;
+const FEATURE_PKRU: u32 = 9;
+/// AMX tile data: the one component that Linux gives to a process on request only.
+const FEATURE_TILE_DATA: u32 = 18;
+/// What a process starts with.
+const FCW_INITIAL: u16 = 0x37f;
+const MXCSR_INITIAL: u32 = 0x1f80;
+/// Linux's default protection-key rights: all keys but 0 denied.
+const PKRU_INITIAL: u32 = 0x5555_5554;
+
+static LENGTH: AtomicUsize = AtomicUsize::new(LARGEST);
+
+/// The extended state of one (virtual or kernel) thread, in canonical form.
+///
+/// The processor tracks which components are in use, and is free to say "in use" of one that holds its initial value
+/// (forks and context switches do change that). The canonical form has the bit exactly for the components that differ from
+/// their initial value, so that equal states are equal bytes.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct XState {
+    bytes: Box<[u8]>,
+}
+
+impl std::fmt::Debug for XState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not the bytes: there are thousands, nearly all zero.
+        f.debug_struct("XState")
+            .field("len", &self.bytes.len())
+            .field("features_in_use", &format_args!("{:#x}", self.features_in_use()))
+            .field(
+                "nonzero_bytes",
+                &self.bytes.iter().filter(|&&byte| byte != 0).count(),
+            )
+            .finish()
+    }
+}
+
+/// Where one component lies in the standard format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Component {
+    /// Offset from the start of the area.
+    pub offset: usize,
+    /// Size in bytes.
+    pub len: usize,
+}
+
+impl XState {
+    pub(crate) fn read(pid: i32) -> Result<Self> {
+        let mut bytes = vec![0; LENGTH.load(Ordering::Relaxed)];
+        let len = sys::get_xstate(pid, &mut bytes)?;
+        LENGTH.store(len, Ordering::Relaxed);
+        bytes.truncate(len);
+        Ok(XState { bytes: bytes.into() }.into_canonical())
+    }
+
+    /// Reads into an existing buffer, without allocating.
+    pub(crate) fn read_into(&mut self, pid: i32) -> Result<()> {
+        match sys::get_xstate(pid, &mut self.bytes)? {
+            len if len == self.bytes.len() => {
+                self.canonicalise();
+                Ok(())
+            }
+            // A buffer that was made elsewhere, say from a file.
+            _ => XState::read(pid).map(|state| *self = state),
+        }
+    }
+
+    pub(crate) fn write(&self, pid: i32) -> Result<()> {
+        sys::set_xstate(pid, &self.bytes)
+    }
+
+    /// Takes bytes that [`XState::as_bytes`] gave; none if they are too short for an XSAVE area.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        (bytes.len() >= LEGACY_LEN + HEADER_LEN).then(|| XState { bytes: bytes.into() }.into_canonical())
+    }
+
+    fn into_canonical(mut self) -> Self {
+        self.canonicalise();
+        self
+    }
+
+    /// Takes back "in use" from components that hold their initial value.
+    fn canonicalise(&mut self) {
+        let zero = |range: std::ops::Range<usize>| self.bytes[range].iter().all(|&byte| byte == 0);
+        let mut features = self.features_in_use();
+        if self.bytes[..2] == FCW_INITIAL.to_le_bytes() && zero(2..OFFSET_MXCSR) && zero(X87_REGISTERS) {
+            features &= !FEATURE_X87;
+        }
+        if self.mxcsr() == MXCSR_INITIAL && zero(SSE_REGISTERS) {
+            features &= !FEATURE_SSE;
+        }
+        for (feature, Component { offset, len }) in extended(features) {
+            if offset + len <= self.bytes.len() && zero(offset..offset + len) {
+                features &= !(1 << feature);
+            }
+        }
+        self.set_features_in_use(features);
+    }
+
+    /// The whole area.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Components that are not in their initial state (`XSTATE_BV`).
+    pub fn features_in_use(&self) -> u64 {
+        self.u64_at(OFFSET_XFEATURES)
+    }
+
+    pub(crate) fn set_features_in_use(&mut self, features: u64) {
+        self.bytes[OFFSET_XFEATURES..OFFSET_XFEATURES + 8].copy_from_slice(&features.to_le_bytes());
+    }
+
+    /// Components that the machine supports and the kernel enabled (`XCR0`).
+    pub fn features_enabled(&self) -> u64 {
+        self.u64_at(OFFSET_XCR0)
+    }
+
+    /// Components that a signal frame of this thread holds: all but AMX tile data, unless it is in use.
+    pub fn features_in_frame(&self) -> u64 {
+        let dynamic = 1 << FEATURE_TILE_DATA;
+        self.features_enabled() & (!dynamic | self.features_in_use())
+    }
+
+    /// SSE control and status.
+    pub fn mxcsr(&self) -> u32 {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&self.bytes[OFFSET_MXCSR..OFFSET_MXCSR + 4]);
+        u32::from_le_bytes(bytes)
+    }
+
+    /// The component's bytes; none if the machine has no such component or the buffer does not reach it.
+    pub fn component(&self, feature: u32) -> Option<&[u8]> {
+        let Component { offset, len } = component(feature)?;
+        self.bytes.get(offset..offset + len)
+    }
+
+    /// Replaces the first bytes of a component; `false` if there is no such component, or it is not that long.
+    pub fn set_component(&mut self, feature: u32, bytes: &[u8]) -> bool {
+        let Some(Component { offset, len }) = component(feature) else {
+            return false;
+        };
+        let enabled = self.features_enabled() & (1 << feature) != 0;
+        if !enabled || bytes.len() > len || offset + len > self.bytes.len() {
+            return false;
+        }
+        self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
+        self.set_features_in_use(self.features_in_use() | 1 << feature);
+        self.canonicalise();
+        true
+    }
+
+    /// The state with which a signal handler (or a new program) starts, in a buffer like this one.
+    pub fn initial(&self) -> XState {
+        let mut state = XState {
+            bytes: vec![0; self.bytes.len()].into(),
+        };
+        // The legacy fields that do not depend on a thread's history: MXCSR mask, and the kernel's own.
+        state.bytes[OFFSET_MXCSR + 4..OFFSET_MXCSR + 8]
+            .copy_from_slice(&self.bytes[OFFSET_MXCSR + 4..OFFSET_MXCSR + 8]);
+        state.bytes[OFFSET_XCR0..LEGACY_LEN].copy_from_slice(&self.bytes[OFFSET_XCR0..LEGACY_LEN]);
+        state.bytes[..2].copy_from_slice(&FCW_INITIAL.to_le_bytes());
+        state.bytes[OFFSET_MXCSR..OFFSET_MXCSR + 4].copy_from_slice(&MXCSR_INITIAL.to_le_bytes());
+        // Only where the machine has protection keys.
+        state.set_component(FEATURE_PKRU, &PKRU_INITIAL.to_le_bytes());
+        state
+    }
+
+    fn u64_at(&self, offset: usize) -> u64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.bytes[offset..offset + 8]);
+        u64::from_le_bytes(bytes)
+    }
+}
+
+/// Where a component past the legacy area lies on this machine.
+pub fn component(feature: u32) -> Option<Component> {
+    /// Asked once: under a hypervisor every `CPUID` is a costly exit.
+    static LAYOUT: OnceLock<[Option<Component>; FEATURES]> = OnceLock::new();
+    const LEAF: u32 = 0xd;
+    let layout = LAYOUT.get_or_init(|| {
+        std::array::from_fn(|feature| {
+            let leaf = (feature >= 2).then(|| std::arch::x86_64::__cpuid_count(LEAF, feature as u32))?;
+            (leaf.eax != 0).then_some(Component {
+                offset: leaf.ebx as usize,
+                len: leaf.eax as usize,
+            })
+        })
+    });
+    *layout.get(feature as usize)?
+}
+
+/// The components past the legacy area among these features.
+fn extended(features: u64) -> impl Iterator<Item = (u32, Component)> {
+    (2..FEATURES as u32)
+        .filter(move |feature| features & (1 << feature) != 0)
+        .filter_map(|feature| component(feature).map(|c| (feature, c)))
+}

@@ -48,6 +48,11 @@ impl Clock {
         realtime.saturating_sub(self.epoch)
     }
 
+    /// Since the program began: what the clocks of processor time show.
+    pub fn since_start(&self) -> Nanos {
+        self.monotonic - Self::UPTIME
+    }
+
     /// The guest looks at the clock.
     pub fn read(&mut self) {
         self.readings = self.readings.saturating_add(1);

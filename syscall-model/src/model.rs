@@ -54,6 +54,29 @@ pub struct Config {
     /// What standard input holds.
     pub stdin: Vec<u8>,
     pub umask: u32,
+    /// The user and the groups that the program runs as.
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: Vec<u32>,
+}
+
+impl Default for Config {
+    /// A small machine and an empty standard input, for tests and as a start.
+    fn default() -> Self {
+        Self {
+            pid: 1000,
+            epoch_seconds: crate::clock::DEFAULT_EPOCH_SECONDS,
+            random_seed: 0,
+            cpus: 2,
+            cwd: b"/".to_vec(),
+            program: b"/bin/program".to_vec(),
+            stdin: Vec::new(),
+            umask: 0o022,
+            uid: 1000,
+            gid: 1000,
+            groups: Vec::new(),
+        }
+    }
 }
 
 /// What a handler may look at and change.
@@ -129,14 +152,20 @@ impl Model {
             // Just listed, so it is there.
             let _ = self.close(fd);
         }
-        let mask = self.threads.values().next().map_or(0, |thread| thread.mask);
-        let mut main = Thread::new(pid, thread_name(program), mask);
+        let old = self.threads.pop_first();
+        let mut main = Thread::new(pid, thread_name(program), 0);
+        if let Some((_, old)) = old {
+            main.mask = old.saved_mask.unwrap_or(old.mask);
+            main.signals = old.signals;
+            main.scheduling = old.scheduling;
+        }
         main.pending = Pending::Running;
         self.threads = BTreeMap::from([(pid, main)]);
         self.futexes = Futexes::default();
         self.process.exec(program);
         self.signals.exec();
         self.timers.exec();
+        Signals::settle(self);
     }
 
     /// The thread with this id.
@@ -185,7 +214,7 @@ impl Model {
     pub fn next_deadline(&self) -> Option<Nanos> {
         let waits = self.threads.values().filter_map(|t| t.wait.as_ref()?.deadline);
         waits
-            .chain(self.timers.next_deadline())
+            .chain(self.timers.next_deadline(self))
             .chain(self.channels.next_deadline())
             .min()
     }

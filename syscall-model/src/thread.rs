@@ -1,6 +1,7 @@
 //! Virtual threads: what the kernel keeps per task.
 
 use crate::call::Call;
+use crate::signals::PendingQueue;
 use crate::wait::Wait;
 use std::collections::BTreeSet;
 
@@ -36,7 +37,15 @@ pub struct Thread {
     /// Blocked signals.
     pub mask: u64,
     /// The mask to go back to after `sigsuspend`, `ppoll` and their kin.
+    ///
+    /// While such a call waits, `mask` is the temporary mask and this is the old one. A call that returns
+    /// by itself puts the old one back into `mask` and `None` here. A call that a handler interrupts leaves
+    /// both: the old mask goes into the handler's frame and `sigreturn` brings it back
+    /// ([`Signals::begin_handler`](crate::signals::Signals::begin_handler)).
     pub saved_mask: Option<u64>,
+    /// Signals sent to this thread that it has not taken yet.
+    pub signals: PendingQueue,
+    pub scheduling: Scheduling,
     /// Alternate signal stack: address, size, flags.
     pub altstack: (u64, u64, i32),
     pub pending: Pending,
@@ -50,6 +59,29 @@ pub struct Thread {
     pub idle_yields: u32,
 }
 
+/// What a thread asked the scheduler for. Kept and told back; the schedule is tracefork's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Scheduling {
+    pub policy: i32,
+    pub priority: i32,
+    pub nice: i32,
+    /// Processors that it asked for, of those that the process has.
+    pub affinity: u64,
+    pub io_priority: i32,
+}
+
+impl Default for Scheduling {
+    fn default() -> Self {
+        Self {
+            policy: libc::SCHED_OTHER,
+            priority: 0,
+            nice: 0,
+            affinity: u64::MAX,
+            io_priority: 0,
+        }
+    }
+}
+
 impl Thread {
     pub fn new(tid: Tid, name: [u8; 16], mask: u64) -> Self {
         Self {
@@ -59,6 +91,8 @@ impl Thread {
             robust_list: 0,
             mask,
             saved_mask: None,
+            signals: PendingQueue::default(),
+            scheduling: Scheduling::default(),
             altstack: (0, 0, libc::SS_DISABLE),
             pending: Pending::Start,
             wait: None,

@@ -38,7 +38,7 @@ fn has_second_word(op: i32) -> bool {
 
 pub fn futex(cx: &mut Cx, call: &Call) -> Outcome {
     let addr = call.word(0);
-    if addr % 4 != 0 {
+    if !addr.is_multiple_of(4) {
         return Err(Errno::EINVAL);
     }
     match operation(call) {

@@ -1,6 +1,13 @@
 //! Handlers by topic; [`table`](crate::table) says which call goes where.
 
+pub mod clock;
 pub mod futex;
+pub mod identity;
+pub mod limits;
+pub mod memory;
+pub mod misc;
+pub mod scheduling;
+pub mod signals;
 pub mod threads;
 
 use crate::call::Call;

@@ -38,8 +38,9 @@ pub fn clone(cx: &mut Cx, call: &Call) -> Outcome {
         cx.mem.write_u32(child_tid, child)?;
     }
     cx.model.next_tid += 1;
-    let (name, mask) = (cx.thread().name, cx.thread().mask);
-    let mut thread = Thread::new(child, name, mask);
+    let parent = cx.thread();
+    let mut thread = Thread::new(child, parent.name, parent.mask);
+    thread.scheduling = parent.scheduling;
     if flags & libc::CLONE_CHILD_CLEARTID != 0 {
         thread.clear_tid = child_tid;
     }

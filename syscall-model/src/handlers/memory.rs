@@ -1,0 +1,127 @@
+//! The address space. The kernel changes it, the supervisor watches (checkpoints and hooks depend on the
+//! layout), and what would break a checkpoint is refused.
+
+use crate::call::Call;
+use crate::effect::{Effect, Outcome};
+use crate::memory::GuestMemoryExt;
+use crate::model::Cx;
+use syscalls::Errno;
+
+/// `madvise(addr, len, advice)`. Advice that changes what a fork copies would tear holes into snapshots;
+/// advice that merges, poisons or offlines pages is not a program's to give here. `EINVAL` is what a kernel
+/// built without the feature says.
+pub fn madvise(_: &mut Cx, call: &Call) -> Outcome {
+    const MADV_COLLAPSE: i32 = 25;
+    match call.int(2) {
+        libc::MADV_NORMAL
+        | libc::MADV_RANDOM
+        | libc::MADV_SEQUENTIAL
+        | libc::MADV_WILLNEED
+        | libc::MADV_DONTNEED
+        | libc::MADV_DOFORK
+        | libc::MADV_HUGEPAGE
+        | libc::MADV_NOHUGEPAGE
+        | libc::MADV_DONTDUMP
+        | libc::MADV_DODUMP
+        | libc::MADV_KEEPONFORK
+        | libc::MADV_COLD
+        | libc::MADV_PAGEOUT
+        | libc::MADV_POPULATE_READ
+        | libc::MADV_POPULATE_WRITE
+        | MADV_COLLAPSE => Ok(Effect::Kernel),
+        // When the kernel frees is its choice; freeing at once is one of the choices, and always the same.
+        libc::MADV_FREE => {
+            let mut args = call.args;
+            args[2] = libc::MADV_DONTNEED as u64;
+            Ok(Effect::KernelWith(args))
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// `mincore`: whether a page is resident depends on the machine; all of it is, as far as the program sees.
+pub fn mincore(cx: &mut Cx, call: &Call) -> Outcome {
+    const PAGE: u64 = 4096;
+    /// Bounds what one call can make us build.
+    const MOST: u64 = 1 << 20;
+    let (addr, len) = (call.word(0), call.word(1));
+    if addr % PAGE != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let pages = len.div_ceil(PAGE);
+    if pages > MOST {
+        return Err(Errno::ENOMEM);
+    }
+    for page in 0..pages {
+        // Unmapped memory is told by an error, which programs use to probe for it.
+        if cx.mem.read_vec(addr + page * PAGE, 1).is_err() {
+            return Err(Errno::ENOMEM);
+        }
+    }
+    cx.mem.write(call.word(2), &vec![1; pages as usize])?;
+    Effect::ok()
+}
+
+/// `mlock` and its kin promise that memory is not paged out. Nothing the program sees depends on it, and a
+/// lock would not survive a fork.
+pub fn mlock(_: &mut Cx, _: &Call) -> Outcome {
+    Effect::ok()
+}
+
+pub fn mlockall(_: &mut Cx, call: &Call) -> Outcome {
+    const KNOWN: i32 = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
+    match call.int(0) {
+        flags if flags & !KNOWN != 0 || flags & !libc::MCL_ONFAULT == 0 => Err(Errno::EINVAL),
+        _ => Effect::ok(),
+    }
+}
+
+/// Key -1 is a plain `mprotect`, which the kernel runs; there are no other keys.
+pub fn pkey_mprotect(_: &mut Cx, call: &Call) -> Outcome {
+    if call.int(3) == -1 {
+        Ok(Effect::Kernel)
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+/// One memory node, and the default policy everywhere.
+pub fn get_mempolicy(cx: &mut Cx, call: &Call) -> Outcome {
+    const MPOL_F_NODE: u64 = 1;
+    const MPOL_F_ADDR: u64 = 2;
+    const MPOL_F_MEMS_ALLOWED: u64 = 4;
+    let (mode, mask, bits, flags) = (call.word(0), call.word(1), call.word(2), call.word(4));
+    if flags & !(MPOL_F_NODE | MPOL_F_ADDR | MPOL_F_MEMS_ALLOWED) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if mode != 0 {
+        cx.mem.write_u32(mode, 0)?;
+    }
+    if mask != 0 {
+        let words = bits.div_ceil(64);
+        if words == 0 || words > 64 {
+            return Err(Errno::EINVAL);
+        }
+        let nodes = u64::from(flags & MPOL_F_MEMS_ALLOWED != 0);
+        for word in 0..words {
+            cx.mem
+                .write_u64(mask + 8 * word, if word == 0 { nodes } else { 0 })?;
+        }
+    }
+    Effect::ok()
+}
+
+/// Where memory lies makes no difference to what a program computes.
+pub fn set_mempolicy(_: &mut Cx, call: &Call) -> Outcome {
+    const MODES: i32 = 7;
+    const MODE_FLAGS: i32 = 0xe000;
+    if (0..MODES).contains(&(call.int(0) & !MODE_FLAGS)) {
+        Effect::ok()
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+pub fn mbind(_: &mut Cx, _: &Call) -> Outcome {
+    Effect::ok()
+}

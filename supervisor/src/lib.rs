@@ -1,3 +1,4 @@
 //! See ARCHITECTURE.md.
 
 pub mod hooks;
+pub mod symbols;

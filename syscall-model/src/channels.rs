@@ -2,7 +2,8 @@
 
 use crate::clock::Nanos;
 use crate::fd::{Description, Kind, OfdId, PollEvents};
-use crate::model::Model;
+use crate::model::{Cx, Model};
+use syscalls::Errno;
 
 /// The number of a pipe, socket pair, eventfd or timerfd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,4 +28,14 @@ impl Channels {
     pub fn next_deadline(&self) -> Option<Nanos> {
         None
     }
+}
+
+/// Reads from anything that is not a file; `EAGAIN` where it would have to wait.
+pub fn read_some(_cx: &mut Cx, _ofd: OfdId, _max: usize) -> Result<Vec<u8>, Errno> {
+    Err(Errno::EINVAL)
+}
+
+/// Writes to anything that is not a file; `EAGAIN` where it would have to wait.
+pub fn write_some(_cx: &mut Cx, _ofd: OfdId, _data: &[u8]) -> Result<usize, Errno> {
+    Err(Errno::EINVAL)
 }

@@ -108,8 +108,8 @@ impl Files {
         id
     }
 
-    /// Gives `description` the lowest free descriptor not below `min`.
-    pub fn install(&mut self, description: OfdId, min: i32, close_on_exec: bool) -> Result<i32, Errno> {
+    /// The lowest free descriptor not below `min`.
+    pub fn lowest_free(&self, min: i32) -> Result<i32, Errno> {
         let mut fd = min;
         for &used in self.table.range(min..).map(|(fd, _)| fd) {
             if used != fd {
@@ -120,6 +120,12 @@ impl Files {
         if fd >= MAX_FDS {
             return Err(Errno::EMFILE);
         }
+        Ok(fd)
+    }
+
+    /// Gives `description` the lowest free descriptor not below `min`.
+    pub fn install(&mut self, description: OfdId, min: i32, close_on_exec: bool) -> Result<i32, Errno> {
+        let fd = self.lowest_free(min)?;
         self.install_at(description, fd, close_on_exec);
         Ok(fd)
     }

@@ -266,6 +266,7 @@ impl Model {
         let thread = self.thread_mut(tid);
         thread.wait = None;
         thread.woken = None;
+        thread.progress = 0;
     }
 
     /// Wakes a thread that waits in the model; its call will return `result`.

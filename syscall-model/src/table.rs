@@ -7,7 +7,8 @@
 use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::handlers::{
-    clock, futex, identity, invisible, limits, memory, misc, scheduling, signals, threads,
+    attributes, clock, files, futex, identity, invisible, io, limits, mapping, memory, misc, scheduling,
+    signals, threads,
 };
 use crate::model::Cx;
 use crate::signals::Signals;
@@ -138,22 +139,62 @@ impl Fate {
 
 const ROWS: usize = 383;
 pub static TABLE: [Row; ROWS] = [
-    row(Sysno::read, Fatal, "not modelled"),
-    row(Sysno::write, Fatal, "not modelled"),
-    row(Sysno::open, Fatal, "not modelled"),
-    row(Sysno::close, Fatal, "not modelled"),
-    row(Sysno::stat, Fatal, "not modelled"),
-    row(Sysno::fstat, Fatal, "not modelled"),
-    row(Sysno::lstat, Fatal, "not modelled"),
+    row(
+        Sysno::read,
+        Model(io::read, io::prepare_read),
+        "offsets, pipes and captured output live in the model",
+    ),
+    row(
+        Sysno::write,
+        Model(io::write, io::prepare_write),
+        "offsets, pipes and captured output live in the model; files change in the overlay",
+    ),
+    row(
+        Sysno::open,
+        Model(files::open, files::prepare_open),
+        "paths are resolved through the overlay",
+    ),
+    row(
+        Sysno::close,
+        Model(files::close, files::prepare_close),
+        "descriptors live in the model",
+    ),
+    row(
+        Sysno::stat,
+        Model(attributes::stat, attributes::prepare_stat),
+        "through the overlay; the access time shows the last change",
+    ),
+    row(
+        Sysno::fstat,
+        Model(attributes::fstat, attributes::prepare_fstat),
+        "through the overlay; the access time shows the last change",
+    ),
+    row(
+        Sysno::lstat,
+        Model(attributes::lstat, attributes::prepare_lstat),
+        "through the overlay; the access time shows the last change",
+    ),
     row(Sysno::poll, Fatal, "not modelled"),
-    row(Sysno::lseek, Fatal, "not modelled"),
-    row(Sysno::mmap, Fatal, "not modelled"),
+    row(
+        Sysno::lseek,
+        Model(files::lseek, files::prepare_lseek),
+        "offsets live in the model",
+    ),
+    row(
+        Sysno::mmap,
+        Model(mapping::mmap, mapping::prepare_mmap),
+        "anonymous memory by the kernel, always private; files from the host or the overlay",
+    ),
     row(
         Sysno::mprotect,
         Pass,
         "private memory of the process; the supervisor watches the layout",
     ),
-    row(Sysno::munmap, Fatal, "not modelled"),
+    row(
+        Sysno::munmap,
+        Model(mapping::munmap, invisible),
+        "memory belongs to the kernel, and is saved with it",
+    ),
     row(
         Sysno::brk,
         Pass,
@@ -175,11 +216,31 @@ pub static TABLE: [Row; ROWS] = [
         "the supervisor pops the frame that it pushed",
     ),
     row(Sysno::ioctl, Fatal, "not modelled"),
-    row(Sysno::pread64, Fatal, "not modelled"),
-    row(Sysno::pwrite64, Fatal, "not modelled"),
-    row(Sysno::readv, Fatal, "not modelled"),
-    row(Sysno::writev, Fatal, "not modelled"),
-    row(Sysno::access, Fatal, "not modelled"),
+    row(
+        Sysno::pread64,
+        Model(io::pread64, io::prepare_pread),
+        "through the overlay",
+    ),
+    row(
+        Sysno::pwrite64,
+        Model(io::pwrite64, io::prepare_pwrite),
+        "into the overlay",
+    ),
+    row(
+        Sysno::readv,
+        Model(io::readv, io::prepare_read),
+        "the same rules as read",
+    ),
+    row(
+        Sysno::writev,
+        Model(io::writev, io::prepare_write),
+        "the same rules as write",
+    ),
+    row(
+        Sysno::access,
+        Model(attributes::access, attributes::prepare_stat),
+        "through the overlay",
+    ),
     row(Sysno::pipe, Fatal, "not modelled"),
     row(Sysno::select, Fatal, "not modelled"),
     row(
@@ -283,7 +344,11 @@ pub static TABLE: [Row; ROWS] = [
     row(Sysno::rename, Fatal, "not modelled"),
     row(Sysno::mkdir, Fatal, "not modelled"),
     row(Sysno::rmdir, Fatal, "not modelled"),
-    row(Sysno::creat, Fatal, "not modelled"),
+    row(
+        Sysno::creat,
+        Model(files::creat, files::prepare_creat),
+        "the same rules as open",
+    ),
     row(Sysno::link, Fatal, "not modelled"),
     row(Sysno::unlink, Fatal, "not modelled"),
     row(Sysno::symlink, Fatal, "not modelled"),
@@ -747,19 +812,31 @@ pub static TABLE: [Row; ROWS] = [
     row(Sysno::inotify_add_watch, Fatal, "not modelled"),
     row(Sysno::inotify_rm_watch, Fatal, "not modelled"),
     row(Sysno::migrate_pages, Fatal, "not modelled"),
-    row(Sysno::openat, Fatal, "not modelled"),
+    row(
+        Sysno::openat,
+        Model(files::openat, files::prepare_openat),
+        "the same rules as open",
+    ),
     row(Sysno::mkdirat, Fatal, "not modelled"),
     row(Sysno::mknodat, Fatal, "not modelled"),
     row(Sysno::fchownat, Fatal, "not modelled"),
     row(Sysno::futimesat, Fatal, "not modelled"),
-    row(Sysno::newfstatat, Fatal, "not modelled"),
+    row(
+        Sysno::newfstatat,
+        Model(attributes::newfstatat, attributes::prepare_newfstatat),
+        "the same rules as stat",
+    ),
     row(Sysno::unlinkat, Fatal, "not modelled"),
     row(Sysno::renameat, Fatal, "not modelled"),
     row(Sysno::linkat, Fatal, "not modelled"),
     row(Sysno::symlinkat, Fatal, "not modelled"),
     row(Sysno::readlinkat, Fatal, "not modelled"),
     row(Sysno::fchmodat, Fatal, "not modelled"),
-    row(Sysno::faccessat, Fatal, "not modelled"),
+    row(
+        Sysno::faccessat,
+        Model(attributes::faccessat, attributes::prepare_faccessat),
+        "the same rules as access",
+    ),
     row(Sysno::pselect6, Fatal, "not modelled"),
     row(Sysno::ppoll, Fatal, "not modelled"),
     row(Sysno::unshare, Fatal, "not modelled"),
@@ -793,8 +870,12 @@ pub static TABLE: [Row; ROWS] = [
     row(Sysno::dup3, Fatal, "not modelled"),
     row(Sysno::pipe2, Fatal, "not modelled"),
     row(Sysno::inotify_init1, Fatal, "not modelled"),
-    row(Sysno::preadv, Fatal, "not modelled"),
-    row(Sysno::pwritev, Fatal, "not modelled"),
+    row(Sysno::preadv, Model(io::preadv, io::prepare_pread), "as pread64"),
+    row(
+        Sysno::pwritev,
+        Model(io::pwritev, io::prepare_pwrite),
+        "as pwrite64",
+    ),
     row(
         Sysno::rt_tgsigqueueinfo,
         Model(signals::rt_tgsigqueueinfo, signals::prepare_tgkill),
@@ -861,8 +942,12 @@ pub static TABLE: [Row; ROWS] = [
         "succeeds and does nothing: paging cannot be observed, and locks do not survive a fork",
     ),
     row(Sysno::copy_file_range, Fatal, "not modelled"),
-    row(Sysno::preadv2, Fatal, "not modelled"),
-    row(Sysno::pwritev2, Fatal, "not modelled"),
+    row(Sysno::preadv2, Model(io::preadv2, io::prepare_read), "as pread64"),
+    row(
+        Sysno::pwritev2,
+        Model(io::pwritev2, io::prepare_write),
+        "as pwrite64",
+    ),
     row(
         Sysno::pkey_mprotect,
         Model(memory::pkey_mprotect, invisible),
@@ -870,7 +955,11 @@ pub static TABLE: [Row; ROWS] = [
     ),
     row(Sysno::pkey_alloc, Fatal, "not modelled"),
     row(Sysno::pkey_free, Fatal, "not modelled"),
-    row(Sysno::statx, Fatal, "not modelled"),
+    row(
+        Sysno::statx,
+        Model(attributes::statx, attributes::prepare_statx),
+        "as stat; no birth times",
+    ),
     row(Sysno::io_pgetevents, Fatal, "not modelled"),
     row(
         Sysno::rseq,
@@ -896,9 +985,17 @@ pub static TABLE: [Row; ROWS] = [
         "glibc falls back to clone, whose arguments are all in registers",
     ),
     row(Sysno::close_range, Fatal, "not modelled"),
-    row(Sysno::openat2, Fatal, "not modelled"),
+    row(
+        Sysno::openat2,
+        Model(files::openat2, files::prepare_openat2),
+        "as open; the restrictions on resolution are refused",
+    ),
     row(Sysno::pidfd_getfd, Fatal, "not modelled"),
-    row(Sysno::faccessat2, Fatal, "not modelled"),
+    row(
+        Sysno::faccessat2,
+        Model(attributes::faccessat2, attributes::prepare_faccessat2),
+        "the same rules as access",
+    ),
     row(Sysno::process_madvise, Fatal, "not modelled"),
     row(Sysno::epoll_pwait2, Fatal, "not modelled"),
     row(Sysno::mount_setattr, Fatal, "not modelled"),

@@ -53,6 +53,8 @@ pub struct Thread {
     pub wait: Option<Wait>,
     /// What a waker decided the waiting call returns.
     pub woken: Option<i64>,
+    /// Bytes that a waiting call has moved already; if a signal ends the call, it returns them.
+    pub progress: u64,
     /// After a yield: threads that must move, or become unable to, before this one runs again.
     pub yields_to: BTreeSet<Tid>,
     /// Yields in a row without another visible operation; when all threads only yield, time may pass.
@@ -97,6 +99,7 @@ impl Thread {
             pending: Pending::Start,
             wait: None,
             woken: None,
+            progress: 0,
             yields_to: BTreeSet::new(),
             idle_yields: 0,
         }

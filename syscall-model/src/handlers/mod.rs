@@ -1,11 +1,16 @@
 //! Handlers by topic; [`table`](crate::table) says which call goes where.
 
+pub mod attributes;
 pub mod clock;
+pub mod files;
 pub mod futex;
 pub mod identity;
+pub mod io;
 pub mod limits;
+pub mod mapping;
 pub mod memory;
 pub mod misc;
+pub mod paths;
 pub mod scheduling;
 pub mod signals;
 pub mod threads;

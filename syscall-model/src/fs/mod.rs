@@ -1,0 +1,213 @@
+//! The file system as the guest sees it: the host's files, read-only, under a copy-on-write overlay.
+//!
+//! A file is named by a [`NodeId`]. It stays a [`NodeId::Host`] until the program changes it; then it is
+//! copied up: an overlay inode takes its place for every name and every open description that leads to it,
+//! because both are looked up by the host's inode number. Directories are copied up when an entry in them
+//! changes; entries that did not change still come from the host directory beneath.
+
+mod content;
+pub(crate) mod data;
+mod host;
+mod memory_host;
+mod node;
+mod path;
+mod proc_contents;
+#[allow(dead_code, reason = "calls on directories come next")]
+mod tree;
+mod virtual_files;
+
+pub use content::{Base, FileData};
+pub use host::{Host, HostEntry, HostFile, RealHost};
+pub use memory_host::MemoryHost;
+pub use node::{Attributes, Bytes, Content, Directory, HostNode, Ino, Node, NodeId, Time};
+pub use path::{Found, resolve};
+pub(crate) use tree::split;
+pub use tree::{Entry, View};
+
+use crate::model::Config;
+use content::PAGE;
+use imbl::OrdMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// What reading and writing an open file means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    Regular,
+    Directory,
+    /// Made up by the model, and made anew by every read.
+    Virtual,
+    Null,
+    Zero,
+    Full,
+    Random,
+    /// `O_PATH`: names a file, cannot be read or written.
+    Path,
+}
+
+/// An open regular file, directory or device.
+#[derive(Clone, Debug)]
+pub struct OpenFile {
+    pub node: NodeId,
+    pub class: Class,
+    pub offset: u64,
+    /// The absolute path that it was opened by.
+    pub path: Bytes,
+    /// Open for as long as the description, so that a read is one call.
+    pub host: Option<Arc<dyn HostFile>>,
+}
+
+impl PartialEq for OpenFile {
+    fn eq(&self, other: &Self) -> bool {
+        self.node == other.node
+            && self.class == other.class
+            && self.offset == other.offset
+            && self.path == other.path
+    }
+}
+
+impl Eq for OpenFile {}
+
+impl Hash for OpenFile {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.node.hash(state);
+        self.class.hash(state);
+        self.offset.hash(state);
+        self.path.hash(state);
+    }
+}
+
+/// What a node is counted by in [`FileSystem::opens`]: the same before and after it is copied up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum OpenKey {
+    Host(u64, u64),
+    Overlay(Ino),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FileSystem {
+    nodes: OrdMap<Ino, Node>,
+    /// Host files that were copied up, by device and inode number.
+    copied: OrdMap<(u64, u64), Ino>,
+    /// Open descriptions (and the working directory) per node: what keeps an unlinked file alive.
+    opens: OrdMap<OpenKey, u32>,
+    next: Ino,
+    cwd: Cwd,
+    pub umask: u32,
+    pub cpus: u32,
+    /// Absolute path of the program, for `/proc/self/exe`.
+    pub program: Bytes,
+    /// A directory of the host has moved: paths of host files are no longer what the program calls them.
+    moved: bool,
+}
+
+/// The working directory; a path until the program first changes it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Cwd {
+    Initial(Bytes),
+    Node(NodeId),
+}
+
+/// The device number of files that the program creates.
+pub const OVERLAY_DEV: u64 = 0x4d;
+/// 512-byte blocks in a page.
+const PAGE_BLOCKS: u64 = PAGE / 512;
+/// Far above the inode numbers of ordinary file systems, so that new files do not collide with the host's.
+const FIRST_INO: Ino = 1 << 40;
+
+impl FileSystem {
+    pub fn new(config: &Config) -> Self {
+        Self {
+            nodes: OrdMap::new(),
+            copied: OrdMap::new(),
+            opens: OrdMap::new(),
+            next: FIRST_INO,
+            cwd: Cwd::Initial(config.cwd.as_slice().into()),
+            umask: config.umask,
+            cpus: config.cpus,
+            program: config.program.as_slice().into(),
+            moved: false,
+        }
+    }
+
+    /// Standard input, with the contents given in the configuration.
+    pub fn stdin(&mut self, config: &Config) -> OpenFile {
+        let now = Time {
+            sec: config.epoch_seconds as i64,
+            nsec: 0,
+        };
+        let content = Content::File(FileData::from_bytes(&config.stdin));
+        let ino = self.create(libc::S_IFREG | 0o400, (0, 0), now, content);
+        self.node_mut(ino).attributes.nlink = 0;
+        let node = NodeId::Overlay(ino);
+        self.opened(&node);
+        OpenFile {
+            node,
+            class: Class::Regular,
+            offset: 0,
+            path: b"/stdin (deleted)".as_slice().into(),
+            host: None,
+        }
+    }
+
+    /// One more description refers to `node`.
+    pub fn opened(&mut self, node: &NodeId) {
+        if let Some(key) = self.open_key(node) {
+            *self.opens.entry(key).or_insert(0) += 1;
+        }
+    }
+
+    /// The last reference to an open file is gone.
+    pub fn closed(&mut self, file: OpenFile) {
+        self.forget(&file.node);
+    }
+
+    fn forget(&mut self, node: &NodeId) {
+        let Some(key) = self.open_key(node) else { return };
+        if let Some(count) = self.opens.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                self.opens.remove(&key);
+            }
+        }
+        if let OpenKey::Overlay(ino) = key {
+            self.drop_if_unused(ino);
+        }
+    }
+
+    fn open_key(&self, node: &NodeId) -> Option<OpenKey> {
+        match self.current(node) {
+            NodeId::Host(host) => Some(OpenKey::Host(host.dev, host.ino)),
+            NodeId::Overlay(ino) => Some(OpenKey::Overlay(ino)),
+            NodeId::Virtual(_) | NodeId::Open(_) => None,
+        }
+    }
+
+    /// Where the node lives now: a host file may have been copied up since it was looked up.
+    pub fn current(&self, node: &NodeId) -> NodeId {
+        match node {
+            NodeId::Host(host) => match self.copied.get(&(host.dev, host.ino)) {
+                Some(&ino) => NodeId::Overlay(ino),
+                None => node.clone(),
+            },
+            _ => node.clone(),
+        }
+    }
+
+    /// An inode of the overlay.
+    ///
+    /// # Panics
+    /// If there is none: numbers only come from this table, and nodes live while anything refers to them.
+    pub fn node(&self, ino: Ino) -> &Node {
+        self.nodes
+            .get(&ino)
+            .unwrap_or_else(|| panic!("no overlay inode {ino}"))
+    }
+
+    /// See [`FileSystem::node`].
+    pub fn node_mut(&mut self, ino: Ino) -> &mut Node {
+        self.nodes
+            .get_mut(&ino)
+            .unwrap_or_else(|| panic!("no overlay inode {ino}"))
+    }
+}

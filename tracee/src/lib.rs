@@ -50,6 +50,7 @@ mod inject;
 mod memory;
 mod regs;
 mod running;
+pub mod sigframe;
 mod spawn;
 mod stop;
 mod stopped;

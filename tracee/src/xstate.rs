@@ -11,15 +11,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// More than any XSAVE area of today; the real length is learnt at the first read.
 const LARGEST: usize = 64 * 1024;
 /// The legacy (FXSAVE) area and the XSAVE header that follows it.
-const LEGACY_LEN: usize = 512;
-const HEADER_LEN: usize = 64;
+pub(crate) const LEGACY_LEN: usize = 512;
+pub(crate) const HEADER_LEN: usize = 64;
 /// In the software-reserved bytes ptrace stores the enabled features (XCR0).
 const OFFSET_XCR0: usize = 464;
-const OFFSET_XFEATURES: usize = 512;
+pub(crate) const OFFSET_XFEATURES: usize = 512;
 const OFFSET_MXCSR: usize = 24;
+pub(crate) const OFFSET_MXCSR_MASK: usize = 28;
 /// x87 and SSE, which live in the legacy area.
 const FEATURE_X87: u64 = 1;
 const FEATURE_SSE: u64 = 2;
+pub(crate) const FEATURES_LEGACY: u64 = FEATURE_X87 | FEATURE_SSE;
 /// The x87 registers and the XMM registers.
 const X87_REGISTERS: std::ops::Range<usize> = 32..160;
 const SSE_REGISTERS: std::ops::Range<usize> = 160..416;
@@ -99,7 +101,7 @@ impl XState {
         (bytes.len() >= LEGACY_LEN + HEADER_LEN).then(|| XState { bytes: bytes.into() }.into_canonical())
     }
 
-    fn into_canonical(mut self) -> Self {
+    pub(crate) fn into_canonical(mut self) -> Self {
         self.canonicalise();
         self
     }
@@ -125,6 +127,30 @@ impl XState {
     /// The whole area.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// Gives every component that is not in use the bytes of `initial`, as the processor would on restoring it.
+    pub(crate) fn reset_unused(&mut self, initial: &XState) {
+        let in_use = self.features_in_use();
+        let mut reset = |range: std::ops::Range<usize>| {
+            self.bytes[range.clone()].copy_from_slice(&initial.bytes[range]);
+        };
+        if in_use & FEATURE_X87 == 0 {
+            reset(0..OFFSET_MXCSR);
+            reset(X87_REGISTERS);
+        }
+        if in_use & FEATURE_SSE == 0 {
+            reset(SSE_REGISTERS);
+        }
+        for (_, Component { offset, len }) in extended(!in_use) {
+            if offset + len <= initial.bytes.len() {
+                reset(offset..offset + len);
+            }
+        }
     }
 
     /// Components that are not in their initial state (`XSTATE_BV`).
@@ -213,6 +239,13 @@ pub fn component(feature: u32) -> Option<Component> {
         })
     });
     *layout.get(feature as usize)?
+}
+
+/// Length of a standard-format area with these components.
+pub(crate) fn area_len(features: u64) -> usize {
+    extended(features)
+        .map(|(_, c)| c.offset + c.len)
+        .fold(LEGACY_LEN + HEADER_LEN, usize::max)
 }
 
 /// The components past the legacy area among these features.

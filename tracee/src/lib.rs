@@ -43,6 +43,7 @@ compile_error!("tracee supports x86-64 Linux only");
 
 pub mod auxv;
 mod child;
+pub mod doctor;
 mod error;
 mod filter;
 mod image;

@@ -122,7 +122,7 @@ impl Launch {
         drop((go_read, report_write));
         // From here on, every error path kills and reaps the child.
         let task = Task::new(child);
-        sys::seize(child)?;
+        sys::seize(child, sys::OPTIONS)?;
         File::from(go_write)
             .write_all(&[1])
             .map_err(|e| SpawnError::Supervisor {

@@ -32,8 +32,8 @@ fn request(name: &'static str, request: libc::c_uint, pid: i32, addr: usize, dat
         .map_err(|errno| Error::ptrace(name, pid, errno))
 }
 
-pub(crate) fn seize(pid: i32) -> Result<()> {
-    request("SEIZE", libc::PTRACE_SEIZE, pid, 0, OPTIONS as usize)
+pub(crate) fn seize(pid: i32, options: i32) -> Result<()> {
+    request("SEIZE", libc::PTRACE_SEIZE, pid, 0, options as usize)
 }
 
 pub(crate) fn set_options(pid: i32, options: i32) -> Result<()> {

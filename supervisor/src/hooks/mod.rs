@@ -22,6 +22,8 @@ mod scratch;
 mod sync;
 
 #[cfg(test)]
+mod test_execute;
+#[cfg(test)]
 mod test_locks;
 #[cfg(test)]
 mod test_scan;

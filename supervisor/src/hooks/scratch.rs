@@ -11,6 +11,7 @@
 //! The layout only decides; the supervisor maps the areas, with `MAP_FIXED_NOREPLACE`. It is part of what a checkpoint
 //! keeps, so it is cheap to clone.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -63,6 +64,8 @@ pub struct ScratchArea {
     next: u64,
     /// Bytes promised to modules, whether or not slots have been handed out yet.
     promised: u64,
+    /// Sorted by start. Shared between checkpoints: it changes when modules are loaded, and hardly ever after that.
+    slots: Arc<Vec<Slot>>,
 }
 
 impl ScratchArea {
@@ -98,8 +101,8 @@ struct Slot {
 #[derive(Clone, Debug, Default)]
 pub struct ScratchLayout {
     areas: Vec<ScratchArea>,
-    /// Sorted by start. Shared between checkpoints: it changes when modules are loaded, and hardly ever after that.
-    slots: Arc<Vec<Slot>>,
+    /// The slot of each site, for the moment when its hook is hit. Shared like the slots.
+    slot_of_site: Arc<HashMap<u64, u64>>,
 }
 
 impl ScratchLayout {
@@ -131,11 +134,13 @@ impl ScratchLayout {
             bytes: round_up(bytes, PAGE),
             module: module.start,
         })?;
+        let slots = Arc::default();
         let area = ScratchArea {
             next: range.start,
             range,
             served: module,
             promised: bytes,
+            slots,
         };
         self.areas.push(area.clone());
         Ok(Some(area))
@@ -164,8 +169,8 @@ impl ScratchLayout {
                 len: displaced.len as u8,
             };
             area.next = round_up(end, SLOT_ALIGN);
-            let index = self.slots.partition_point(|known| known.start < slot.start);
-            Arc::make_mut(&mut self.slots).insert(index, slot);
+            Arc::make_mut(&mut area.slots).push(slot);
+            Arc::make_mut(&mut self.slot_of_site).insert(site, slot.start);
             return Ok(Placement {
                 slot: slot.start,
                 bytes: displaced.bytes,
@@ -180,6 +185,11 @@ impl ScratchLayout {
         &self.areas
     }
 
+    /// Where a thread continues that has hit the hook at run-time address `site`.
+    pub fn slot_of(&self, site: u64) -> Option<u64> {
+        self.slot_of_site.get(&site).copied()
+    }
+
     /// Whether the address is in a scratch area.
     pub fn contains(&self, address: u64) -> bool {
         self.areas.iter().any(|area| area.range.contains(&address))
@@ -187,8 +197,9 @@ impl ScratchLayout {
 
     /// Where in the program an instruction pointer inside a slot really is: at the hooked instruction, or behind it.
     pub fn original_ip(&self, address: u64) -> Option<u64> {
-        let after = self.slots.partition_point(|slot| slot.start <= address);
-        let slot = self.slots[..after].last().filter(|slot| address < slot.end)?;
+        let area = self.areas.iter().find(|area| area.range.contains(&address))?;
+        let after = area.slots.partition_point(|slot| slot.start <= address);
+        let slot = area.slots[..after].last().filter(|slot| address < slot.end)?;
         Some(if address < slot.body_end {
             slot.site
         } else {
@@ -198,8 +209,11 @@ impl ScratchLayout {
 
     /// Forgets the slots of a module that was unmapped. Their space is not used again: a thread may still stand in one.
     pub fn forget_sites(&mut self, module: &Range<u64>) {
-        if self.slots.iter().any(|slot| module.contains(&slot.site)) {
-            Arc::make_mut(&mut self.slots).retain(|slot| !module.contains(&slot.site));
+        for area in &mut self.areas {
+            if area.slots.iter().any(|slot| module.contains(&slot.site)) {
+                Arc::make_mut(&mut area.slots).retain(|slot| !module.contains(&slot.site));
+                Arc::make_mut(&mut self.slot_of_site).retain(|site, _| !module.contains(site));
+            }
         }
     }
 }

@@ -81,6 +81,7 @@ fn slots_lead_back_to_their_sites() {
     let copy = layout.clone();
     for (site, placement) in &slots {
         assert!(copy.contains(placement.slot));
+        assert_eq!(copy.slot_of(*site), Some(placement.slot));
         assert_eq!(copy.original_ip(placement.slot), Some(*site));
         assert_eq!(
             copy.original_ip(placement.slot + 7),
@@ -93,6 +94,7 @@ fn slots_lead_back_to_their_sites() {
         );
     }
     layout.forget_sites(&PIE);
+    assert_eq!(layout.slot_of(slots[0].0), None);
     assert_eq!(layout.original_ip(slots[0].1.slot), None);
     assert_eq!(layout.original_ip(slots[1].1.slot), Some(slots[1].0));
     assert_eq!(

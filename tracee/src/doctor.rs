@@ -39,11 +39,14 @@ pub struct Check {
 /// What was found, or what went wrong.
 type Finding = Result<String, String>;
 
+/// Name, whether it is required, how to try, what to do.
+type Trial = (&'static str, bool, fn() -> Finding, &'static str);
+
 /// Tries everything.
 pub fn probe() -> Vec<Check> {
     let required = true;
     let optional = false;
-    let entries: [(&'static str, bool, fn() -> Finding, &'static str); 14] = [
+    let trials: [Trial; 14] = [
         ("kernel", required, kernel, "use Linux 5.11 or newer"),
         (
             "processors",
@@ -124,7 +127,7 @@ pub fn probe() -> Vec<Check> {
             "run on a processor with XSAVE",
         ),
     ];
-    entries
+    trials
         .into_iter()
         .map(|(name, required, try_it, hint)| check(name, required, try_it(), hint))
         .collect()

@@ -1,1 +1,32 @@
-//! See ARCHITECTURE.md.
+//! The other ends of the SUT's connections: real peers, and the branching-time cache that stands between them and the SUT.
+//!
+//! The SUT is backtracked, its peers are not. [`tree`] keeps what was ever said, [`state`] is the SUT's place in it (the part that moves with a
+//! checkpoint), and [`world`] owns everything real: processes, sockets, and the replay that brings a fresh peer to where an old one was.
+
+pub mod address;
+pub mod answer;
+pub mod channel;
+pub mod diag;
+pub mod error;
+pub mod host;
+pub mod inspect;
+pub mod listener;
+pub mod physical;
+pub mod process;
+pub mod render;
+mod replay;
+mod settle;
+pub mod spec;
+pub mod state;
+pub mod store;
+pub mod tree;
+pub mod world;
+
+pub use address::Address;
+pub use error::PeerError;
+pub use host::peer_main;
+pub use process::Launcher;
+pub use spec::PeerSpec;
+pub use state::{ConnKey, PeerState};
+pub use tree::{Cursor, Readable, Tree};
+pub use world::{CacheMode, Config, Counters, PeerWorld};

@@ -1,0 +1,286 @@
+//! One real connection: a non-blocking socket, what still has to go out on it, and what has come in.
+
+use crate::address::Address;
+use crate::answer::{Answer, Channel, StreamEnd};
+use crate::diag::Diag;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Udp(UdpSocket),
+}
+
+/// Where what was said is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Flight {
+    /// All consumed, nothing on its way.
+    Clear,
+    /// The peer's kernel has it, its program has not read it (or not even accepted the connection).
+    Unconsumed,
+    /// Still on its way, in one direction or the other.
+    Travelling,
+    /// The other end is not on this machine.
+    Unseen,
+}
+
+/// A real connection to a peer.
+#[derive(Debug)]
+pub struct Link {
+    socket: Socket,
+    addresses: Option<(SocketAddr, SocketAddr)>,
+    inode: u64,
+    outbox: Vec<u8>,
+    fin: bool,
+    fin_sent: bool,
+    sent: u64,
+    received: u64,
+    end: StreamEnd,
+}
+
+const READ_CHUNK: usize = 64 * 1024;
+const TCP_ESTABLISHED: u8 = 1;
+const TCP_CLOSE_WAIT: u8 = 8;
+const TCP_SYN_RECV: [u8; 2] = [3, 12];
+
+impl Link {
+    /// Connects to a server.
+    ///
+    /// # Errors
+    /// Nobody listens, or the address cannot be reached within `bound`.
+    pub fn connect(to: &Address, bound: Duration) -> io::Result<Link> {
+        match to {
+            Address::Tcp(addr) => Link::tcp(TcpStream::connect_timeout(addr, bound)?),
+            Address::Unix(name) => Link::unix(UnixStream::connect_addr(&Address::unix(name)?)?),
+            Address::Udp(addr) => {
+                let any: SocketAddr = if addr.is_ipv4() {
+                    ([0, 0, 0, 0], 0).into()
+                } else {
+                    ([0u16; 8], 0).into()
+                };
+                let socket = UdpSocket::bind(any)?;
+                socket.connect(addr)?;
+                socket.set_nonblocking(true)?;
+                let addresses = Some((socket.local_addr()?, *addr));
+                Ok(Link::new(Socket::Udp(socket), addresses, 0))
+            }
+        }
+    }
+
+    /// Takes over an established TCP connection.
+    ///
+    /// # Errors
+    /// It is already gone again.
+    pub fn tcp(stream: TcpStream) -> io::Result<Link> {
+        stream.set_nonblocking(true)?;
+        // Every write must be on its way at once: its effect is looked for right after it.
+        stream.set_nodelay(true)?;
+        let addresses = Some((stream.local_addr()?, stream.peer_addr()?));
+        Ok(Link::new(Socket::Tcp(stream), addresses, 0))
+    }
+
+    /// Takes over an established Unix connection.
+    ///
+    /// # Errors
+    /// It cannot be made non-blocking.
+    pub fn unix(stream: UnixStream) -> io::Result<Link> {
+        stream.set_nonblocking(true)?;
+        let inode = nix::sys::stat::fstat(&stream)?.st_ino;
+        Ok(Link::new(Socket::Unix(stream), None, inode))
+    }
+
+    fn new(socket: Socket, addresses: Option<(SocketAddr, SocketAddr)>, inode: u64) -> Link {
+        Link {
+            socket,
+            addresses,
+            inode,
+            outbox: Vec::new(),
+            fin: false,
+            fin_sent: false,
+            sent: 0,
+            received: 0,
+            end: StreamEnd::Open,
+        }
+    }
+
+    /// Our address and the peer's, where there are such.
+    #[must_use]
+    pub fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
+        self.addresses
+    }
+
+    /// The descriptor, to wait on.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Tcp(s) => s.as_fd(),
+            Socket::Unix(s) => s.as_fd(),
+            Socket::Udp(s) => s.as_fd(),
+        }
+    }
+
+    /// The peer may still say something here.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.end == StreamEnd::Open
+    }
+
+    /// There is something that could not be sent yet.
+    #[must_use]
+    pub fn has_backlog(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// Hands bytes over to be sent; [`Link::pump`] sends what the peer does not take at once.
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.outbox.extend_from_slice(bytes);
+        self.flush();
+    }
+
+    /// Sends a datagram.
+    ///
+    /// # Errors
+    /// The kernel does not take it. A refusal of an earlier one is not an error here: it is the peer's silence.
+    pub fn send_datagram(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Socket::Udp(socket) = &self.socket else {
+            return Err(ErrorKind::InvalidInput.into());
+        };
+        match socket.send(bytes) {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
+            result => result.map(|_| ()),
+        }
+    }
+
+    /// Ends our side of the stream once everything is sent.
+    pub fn finish(&mut self) {
+        self.fin = true;
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while !self.outbox.is_empty() {
+            let result = match &mut self.socket {
+                Socket::Tcp(s) => s.write(&self.outbox),
+                Socket::Unix(s) => s.write(&self.outbox),
+                Socket::Udp(_) => return,
+            };
+            match result {
+                Ok(n) => {
+                    self.outbox.drain(..n);
+                    self.sent += n as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // The peer is gone. What it still said, and how it ended, is found by reading.
+                Err(_) => self.outbox.clear(),
+            }
+        }
+        if self.fin && !self.fin_sent {
+            self.fin_sent = true;
+            // If the peer is gone already there is nobody to tell.
+            let _ = match &self.socket {
+                Socket::Tcp(s) => s.shutdown(Shutdown::Write),
+                Socket::Unix(s) => s.shutdown(Shutdown::Write),
+                Socket::Udp(_) => Ok(()),
+            };
+        }
+    }
+
+    /// Sends what can be sent and takes in what has arrived, at most `limit` bytes of it; true if anything came.
+    pub fn pump(&mut self, channel: Channel, into: &mut Answer, limit: usize) -> bool {
+        self.flush();
+        let mut buffer = [0; READ_CHUNK];
+        let mut taken = 0;
+        while self.is_open() && taken <= limit {
+            let result = match &mut self.socket {
+                Socket::Tcp(s) => s.read(&mut buffer),
+                Socket::Unix(s) => s.read(&mut buffer),
+                Socket::Udp(s) => s.recv(&mut buffer),
+            };
+            match result {
+                Ok(n) if matches!(self.socket, Socket::Udp(_)) => {
+                    into.push_datagram(channel, buffer[..n].to_vec());
+                    taken += n.max(1);
+                }
+                Ok(0) => self.end = StreamEnd::Eof,
+                Ok(n) => {
+                    into.push_bytes(channel, &buffer[..n]);
+                    self.received += n as u64;
+                    taken += n;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // A datagram that nobody received: the peer says nothing.
+                Err(_) if matches!(self.socket, Socket::Udp(_)) => break,
+                Err(_) => self.end = StreamEnd::Reset,
+            }
+            into.push_end(channel, self.end);
+            if !self.is_open() {
+                return true;
+            }
+        }
+        taken > 0
+    }
+
+    /// Where the bytes are that were sent in either direction.
+    pub fn flight(&self, diag: &mut Diag) -> Flight {
+        match &self.socket {
+            Socket::Unix(_) => match diag.unix_unconsumed(self.inode) {
+                Ok(Some(0) | None) => Flight::Clear,
+                Ok(Some(_)) => Flight::Unconsumed,
+                Err(_) => Flight::Unseen,
+            },
+            Socket::Udp(_) => match self.addresses.map(|(us, them)| diag.udp_unread(them, us)) {
+                Some(Ok(Some(0) | None)) => Flight::Clear,
+                Some(Ok(Some(_))) => Flight::Unconsumed,
+                _ => Flight::Unseen,
+            },
+            Socket::Tcp(_) => self.tcp_flight(diag),
+        }
+    }
+
+    fn tcp_flight(&self, diag: &mut Diag) -> Flight {
+        let Some((us, them)) = self.addresses else {
+            return Flight::Unseen;
+        };
+        let view = match diag.tcp(them, us) {
+            Ok(Some(view)) => view,
+            // Its end is no more; then ours has ended, or is about to.
+            Ok(None) if !self.is_open() => return Flight::Clear,
+            Ok(None) => return Flight::Travelling,
+            Err(_) => return Flight::Unseen,
+        };
+        let Some((has_received, has_sent)) = view.bytes else {
+            return if self.is_open() {
+                Flight::Travelling
+            } else {
+                Flight::Clear
+            };
+        };
+        let orphaned = view.inode == 0;
+        let alive = matches!(view.state, TCP_ESTABLISHED | TCP_CLOSE_WAIT);
+        if TCP_SYN_RECV.contains(&view.state) || (self.is_open() && has_sent > self.received) {
+            return Flight::Travelling;
+        }
+        if orphaned && !alive {
+            return if self.is_open() {
+                Flight::Travelling
+            } else {
+                Flight::Clear
+            };
+        }
+        if has_received < self.sent || (self.fin_sent && view.state == TCP_ESTABLISHED) {
+            return Flight::Travelling;
+        }
+        if view.unread > 0 || orphaned {
+            Flight::Unconsumed
+        } else {
+            Flight::Clear
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Peer processes, seen from the supervisor: start, output, exit status, and a sure end.
+
+use crate::address::Address;
+use crate::error::PeerError;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// How to get to [`crate::host::peer_main`]: a program and the arguments before the verb.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    /// The program.
+    pub program: PathBuf,
+    /// Its first arguments.
+    pub args: Vec<OsString>,
+}
+
+impl Default for Launcher {
+    fn default() -> Launcher {
+        Launcher {
+            program: PathBuf::from("/proc/self/exe"),
+            args: vec!["__peer".into()],
+        }
+    }
+}
+
+/// A running peer. Dropping it kills it and everything it has started, and waits until that is done.
+#[derive(Debug)]
+pub struct Process {
+    /// How reports call it.
+    pub name: String,
+    host: Child,
+    status: ChildStdout,
+    unread: Vec<u8>,
+    exit: Option<i32>,
+    gone: bool,
+    output: PathBuf,
+}
+
+impl Process {
+    /// Starts `argv`, its output going to the file `output`.
+    ///
+    /// # Errors
+    /// The program cannot be executed.
+    pub fn spawn(
+        launcher: &Launcher,
+        name: &str,
+        argv: &[String],
+        env: &[(String, String)],
+        output: PathBuf,
+    ) -> Result<Process, PeerError> {
+        let failed = |reason: String, last_output: String| PeerError::Start {
+            name: name.to_string(),
+            reason,
+            last_output,
+        };
+        let mut host = Command::new(&launcher.program)
+            .args(&launcher.args)
+            .args([OsString::from("host"), output.clone().into(), "--".into()])
+            .args(argv)
+            .envs(env.iter().map(|(k, v)| (k, v)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(|error| failed(format!("{}: {error}", launcher.program.display()), String::new()))?;
+        let Some(status) = host.stdout.take() else {
+            return Err(failed("no status pipe".into(), String::new()));
+        };
+        fcntl(&status, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
+            .map_err(|error| failed(error.to_string(), String::new()))?;
+        let mut process = Process {
+            name: name.to_string(),
+            host,
+            status,
+            unread: Vec::new(),
+            exit: None,
+            gone: false,
+            output,
+        };
+        loop {
+            match process.next_line() {
+                Some(line) if line.starts_with("spawned ") => return Ok(process),
+                Some(line) => return Err(failed(line, process.last_output())),
+                None if process.gone => {
+                    return Err(failed("its host process ended".into(), process.last_output()));
+                }
+                None => process.wait_news(-1),
+            }
+        }
+    }
+
+    /// The host's process id: the root of everything that this peer consists of.
+    #[must_use]
+    pub fn host_pid(&self) -> u32 {
+        self.host.id()
+    }
+
+    /// Readable when there is news about the process.
+    #[must_use]
+    pub fn news(&self) -> BorrowedFd<'_> {
+        self.status.as_fd()
+    }
+
+    /// Waits for news, up to so many milliseconds (negative: without end).
+    fn wait_news(&self, ms: i32) {
+        let timeout = PollTimeout::try_from(ms).unwrap_or(PollTimeout::NONE);
+        // An interrupted wait is only a short one: every caller loops.
+        let _ = poll(
+            &mut [PollFd::new(self.status.as_fd(), PollFlags::POLLIN)],
+            timeout,
+        );
+    }
+
+    fn next_line(&mut self) -> Option<String> {
+        let mut buffer = [0; 256];
+        loop {
+            if let Some(end) = self.unread.iter().position(|&b| b == b'\n') {
+                let line: Vec<u8> = self.unread.drain(..=end).collect();
+                return Some(String::from_utf8_lossy(&line).trim_end().to_string());
+            }
+            match self.status.read(&mut buffer) {
+                Ok(0) => {
+                    self.gone = true;
+                    return None;
+                }
+                Ok(n) => self.unread.extend_from_slice(&buffer[..n]),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// The status the command ended with, if it has ended: negative for a signal.
+    pub fn exit_status(&mut self) -> Option<i32> {
+        while let Some(line) = self.next_line() {
+            if let Some(status) = line.strip_prefix("exited ").and_then(|s| s.parse().ok()) {
+                self.exit = Some(status);
+            }
+        }
+        self.exit
+    }
+
+    /// The command and all its descendants have ended.
+    pub fn is_gone(&mut self) -> bool {
+        self.exit_status();
+        self.gone
+    }
+
+    /// The file its output goes to.
+    #[must_use]
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+
+    /// The last lines that it printed.
+    #[must_use]
+    pub fn last_output(&self) -> String {
+        const LINES: usize = 20;
+        let text = std::fs::read(&self.output).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text[text.len().saturating_sub(8192)..]).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LINES)..].join("\n")
+    }
+
+    /// Waits until `ready` holds, the process ends, or the time is over; `ready` is asked again whenever something may have changed.
+    ///
+    /// # Errors
+    /// It ended or took too long.
+    pub fn wait_until(
+        &mut self,
+        bound: std::time::Duration,
+        what: &str,
+        mut ready: impl FnMut(&Process) -> bool,
+    ) -> Result<(), PeerError> {
+        let started = std::time::Instant::now();
+        let mut pause = 1;
+        while !ready(self) {
+            let reason = match self.exit_status() {
+                // Status 0 with processes left: it went into the background.
+                Some(status) if status != 0 || self.gone => {
+                    Some(format!("it ended with status {status} before it {what}"))
+                }
+                _ if started.elapsed() > bound => Some(format!("it has not {what} within {bound:?}")),
+                _ => None,
+            };
+            if let Some(reason) = reason {
+                return Err(PeerError::Start {
+                    name: self.name.clone(),
+                    reason,
+                    last_output: self.last_output(),
+                });
+            }
+            self.wait_news(pause);
+            pause = (pause * 2).min(20);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.host.stdin.take());
+        if let Err(error) = self.host.wait() {
+            tracing::warn!("peer {}: waiting for its host: {error}", self.name);
+        }
+    }
+}
+
+/// All living descendants of a process, zombies left out.
+#[must_use]
+pub fn descendants(root: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut todo = vec![root];
+    while let Some(pid) = todo.pop() {
+        let Ok(process) = procfs::process::Process::new(pid as i32) else {
+            continue;
+        };
+        if pid != root {
+            match process.stat() {
+                Ok(stat) if !matches!(stat.state, 'Z' | 'X') => found.push(pid),
+                _ => continue,
+            }
+        }
+        for task in process.tasks().into_iter().flatten().flatten() {
+            todo.extend(task.children().unwrap_or_default());
+        }
+    }
+    found
+}
+
+/// The socket inodes that these processes hold.
+#[must_use]
+pub fn socket_inodes(pids: &[u32]) -> HashSet<u64> {
+    let mut inodes = HashSet::new();
+    for &pid in pids {
+        let Ok(fds) = procfs::process::Process::new(pid as i32).and_then(|p| p.fd()) else {
+            continue;
+        };
+        inodes.extend(fds.flatten().filter_map(|fd| match fd.target {
+            procfs::process::FDTarget::Socket(inode) => Some(inode),
+            _ => None,
+        }));
+    }
+    inodes
+}
+
+/// The inodes of all sockets on this machine that wait for connections (or, for UDP, are bound and unconnected), with the address each is bound to.
+#[must_use]
+pub fn listening_inodes() -> Vec<(u64, Address)> {
+    use procfs::net::{TcpState, UdpState, UnixState};
+    let tcp = procfs::net::tcp()
+        .into_iter()
+        .chain(procfs::net::tcp6())
+        .flatten();
+    let tcp = tcp
+        .filter(|e| e.state == TcpState::Listen)
+        .map(|e| (e.inode, Address::Tcp(e.local_address)));
+    let udp = procfs::net::udp()
+        .into_iter()
+        .chain(procfs::net::udp6())
+        .flatten();
+    let udp = udp
+        .filter(|e| e.state == UdpState::Close)
+        .map(|e| (e.inode, Address::Udp(e.local_address)));
+    // A bound stream socket that is not connected listens, or is about to.
+    let unix = procfs::net::unix().into_iter().flatten();
+    let unix =
+        unix.filter(|e| e.state == UnixState::UNCONNECTED && i32::from(e.socket_type) == libc::SOCK_STREAM);
+    let unix = unix.filter_map(|e| {
+        let mut name = e.path?.into_os_string().into_vec();
+        if name.first() == Some(&b'@') {
+            name[0] = 0;
+        }
+        Some((e.inode, Address::Unix(name)))
+    });
+    tcp.chain(udp).chain(unix).collect()
+}

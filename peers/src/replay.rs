@@ -1,0 +1,370 @@
+//! Bringing something real to a position of a tree: reuse what stands on the way, or start afresh and repeat the conversation, checking every answer.
+
+use crate::address::Address;
+use crate::answer::{Answer, StreamEnd};
+use crate::channel::Link;
+use crate::error::{PeerError, show};
+use crate::inspect::{Doing, Watch};
+use crate::physical::Physical;
+use crate::process::{Process, listening_inodes, socket_inodes};
+use crate::settle::Server;
+use crate::spec::PeerSpec;
+use crate::store::TreeKey;
+use crate::tree::{At, Pos, Segment, Step, Tree};
+use crate::world::PeerWorld;
+use std::io::ErrorKind;
+
+impl PeerWorld {
+    /// Something real that stands exactly at `at`.
+    pub(crate) fn ensure_at(&mut self, tree: usize, at: At) -> Result<u64, PeerError> {
+        let id = loop {
+            let Some(id) = self.nearest(tree, at.pos) else {
+                break self.create(tree)?;
+            };
+            if self.absorb_late(id)? {
+                break id;
+            }
+        };
+        self.counters.replayed_bytes += self.advance(id, at)?;
+        Ok(id)
+    }
+
+    /// The physical instance that stands deepest on the path to `to`.
+    fn nearest(&self, tree: usize, to: Pos) -> Option<u64> {
+        let t = &self.trees[tree];
+        let mut best: Option<(u64, Pos)> = None;
+        for (&id, physical) in &self.physicals {
+            let pos = physical.at.pos;
+            if physical.tree == tree && t.on_path(pos, to) && best.is_none_or(|(_, b)| t.on_path(b, pos)) {
+                best = Some((id, pos));
+            }
+        }
+        best.map(|(id, _)| id)
+    }
+
+    /// Tells the instance everything between where it stands and `to`, and checks that it answers as before wherever that is known. Returns how many bytes it was told.
+    pub(crate) fn advance(&mut self, id: u64, to: At) -> Result<u64, PeerError> {
+        let mut bytes = 0;
+        let Some(physical) = self.physicals.get_mut(&id) else {
+            return Ok(0);
+        };
+        let (tree, from) = (physical.tree, physical.at);
+        self.clock += 1;
+        physical.used = self.clock;
+        for step in self.trees[tree].steps(from, to.pos) {
+            match step {
+                Step::Write { channel, segment, to } => {
+                    if let Segment::Bytes(data) | Segment::Datagram(data) = &segment {
+                        bytes += data.len() as u64;
+                    }
+                    self.say(id, channel, &segment, to)?;
+                }
+                Step::Check(pos) => self.poll_at(id, pos)?,
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Sends something on a physical instance, which then stands at `to`.
+    fn say(&mut self, id: u64, channel: u16, segment: &Segment, to: At) -> Result<(), PeerError> {
+        let Some(physical) = self.physicals.get_mut(&id) else {
+            return Ok(());
+        };
+        let what = format!("sending to {}", self.keys[physical.tree]);
+        physical.say(channel, segment, to).map_err(PeerError::io(what))
+    }
+
+    /// Waits for the answer at `pos`, where the instance stands, and puts it down or compares it with what is known.
+    pub(crate) fn poll_at(&mut self, id: u64, pos: Pos) -> Result<(), PeerError> {
+        // Out of the map while it is dealt with: if that fails, it is closed.
+        let Some(mut physical) = self.physicals.remove(&id) else {
+            return Ok(());
+        };
+        let tree = physical.tree;
+        let name = self.keys[tree].to_string();
+        let links = physical.links.len();
+        let mut said = self
+            .ground
+            .settle(&mut physical, &mut self.physicals, &self.config, &name)?;
+        if let Some(expected) = self.trees[tree].answer(pos).cloned() {
+            // It had been late the first time, so it may be late again.
+            let started = std::time::Instant::now();
+            while !said.same_as(&expected)
+                && expected.strip_prefix(&said).is_some()
+                && started.elapsed() < self.config.sleep_bound
+            {
+                said.append(
+                    self.ground
+                        .settle(&mut physical, &mut self.physicals, &self.config, &name)?,
+                );
+            }
+            if !said.same_as(&expected) {
+                self.contradiction(tree, pos, expected, said)?;
+            }
+        } else if let Err(contradiction) = self.trees[tree].record(pos, &said) {
+            self.contradiction(tree, pos, contradiction.expected, contradiction.actual)?;
+            // Keep the first answer, which was heard further down: here, then, nothing was said.
+            let _ = self.trees[tree].record(pos, &Answer::default());
+        }
+        self.counters.physical_connections += (physical.links.len() - links) as u64;
+        let server = physical.server;
+        self.physicals.insert(id, physical);
+        server.map_or(Ok(()), |server| self.check_alive(server))
+    }
+
+    fn contradiction(
+        &mut self,
+        tree: usize,
+        pos: Pos,
+        expected: Answer,
+        actual: Answer,
+    ) -> Result<(), PeerError> {
+        if self.config.allow_nondeterministic {
+            self.partial = true;
+            return Ok(());
+        }
+        Err(PeerError::NonDeterministic {
+            connection: self.keys[tree].to_string(),
+            after: self.told(tree, pos),
+            expected: Box::new(expected),
+            actual: Box::new(actual),
+        })
+    }
+
+    /// What an instance was told up to `pos`, for messages.
+    pub(crate) fn told(&self, tree: usize, pos: Pos) -> String {
+        let mut text = String::new();
+        for step in self.trees[tree].steps(Tree::root(), pos) {
+            match step {
+                Step::Write {
+                    segment: Segment::Bytes(b) | Segment::Datagram(b),
+                    ..
+                } => text.push_str(&show(&b)),
+                Step::Write {
+                    segment: Segment::Fin,
+                    ..
+                } => text.push_str("<end>"),
+                Step::Check(_) => {}
+            }
+        }
+        text
+    }
+
+    /// Takes in what an instance said after its answer was thought complete; false if the instance is of no use any more and was closed.
+    ///
+    /// An end of stream alone, from a peer that was seen waiting for input, is no answer but a connection that was idle for too long: real servers do that. It is closed here too, and opened again when it is needed.
+    pub(crate) fn absorb_late(&mut self, id: u64) -> Result<bool, PeerError> {
+        let Some(mut physical) = self.physicals.remove(&id) else {
+            return Ok(false);
+        };
+        let was_settled = self.trees[physical.tree].answer(physical.at.pos).is_some();
+        if !self
+            .ground
+            .pump(&mut physical, &mut self.physicals, self.config.flood_limit)
+            || !was_settled
+        {
+            self.physicals.insert(id, physical);
+            return Ok(true);
+        }
+        let said = std::mem::take(&mut physical.heard);
+        let inspected = physical.server.is_some()
+            || self
+                .ground
+                .strangers
+                .get(&physical.tree)
+                .is_some_and(Option::is_some);
+        let only_ended = said
+            .speeches()
+            .all(|(_, s)| s.units() == 0 && s.opened.is_none() && s.end != StreamEnd::Open);
+        if inspected && only_ended {
+            tracing::info!(
+                "{} was idle for too long and is closed; it will be opened again when needed",
+                self.keys[physical.tree]
+            );
+            return Ok(false);
+        }
+        self.counters.late_answers += 1;
+        let (tree, pos) = (physical.tree, physical.at.pos);
+        if let Err(contradiction) = self.trees[tree].record(pos, &said) {
+            self.contradiction(tree, pos, contradiction.expected, contradiction.actual)?;
+        }
+        self.physicals.insert(id, physical);
+        Ok(true)
+    }
+
+    /// Connects, or launches a client, and checks what it says unasked.
+    pub(crate) fn create(&mut self, tree: usize) -> Result<u64, PeerError> {
+        if self.config.offline {
+            let connection = self.keys[tree].to_string();
+            return Err(PeerError::OfflineMiss {
+                connection,
+                after: String::new(),
+                wanted: "a connection that is not in it".into(),
+            });
+        }
+        while self.physicals.len() >= self.config.max_physical.max(1) {
+            self.close_least_useful();
+        }
+        let physical = match self.keys[tree].clone() {
+            TreeKey::Client(index) => self.launch_client(tree, index)?,
+            TreeKey::Server(address, _) => self.connect(tree, &address)?,
+        };
+        self.next_id += 1;
+        let id = self.next_id;
+        self.counters.physical_connections += physical.links.len() as u64;
+        self.physicals.insert(id, physical);
+        let root = Tree::root().pos;
+        if self.trees[tree].answer(root).is_some() {
+            self.poll_at(id, root)?;
+        }
+        Ok(id)
+    }
+
+    /// What stands at the end of a conversation can take it further; what stands in the middle only helps if the SUT turns off just there.
+    fn close_least_useful(&mut self) {
+        let usefulness = |p: &Physical| (self.trees[p.tree].is_leaf(p.at.pos), p.used);
+        if let Some(id) = self
+            .physicals
+            .iter()
+            .min_by_key(|(_, p)| usefulness(p))
+            .map(|(&id, _)| id)
+        {
+            self.physicals.remove(&id);
+        }
+    }
+
+    fn launch_client(&mut self, tree: usize, index: u32) -> Result<Physical, PeerError> {
+        let Some(spec) = self.clients.get(index as usize).cloned() else {
+            let connection = self.keys[tree].to_string();
+            return Err(PeerError::OfflineMiss {
+                connection,
+                after: String::new(),
+                wanted: "a client that was not given".into(),
+            });
+        };
+        let mut env = Vec::new();
+        let mut argv = spec.argv.clone();
+        if let Some(first) = self.ground.listeners.first() {
+            let port = first.address.port().map(|p| p.to_string()).unwrap_or_default();
+            let addr = first.address.to_string();
+            argv.iter_mut()
+                .for_each(|arg| *arg = arg.replace("{port}", &port).replace("{addr}", &addr));
+            env = vec![
+                ("TRACEFORK_PORT".to_string(), port),
+                ("TRACEFORK_ADDR".to_string(), addr),
+            ];
+        }
+        let process = self.spawn(&PeerSpec { argv, ..spec }, &format!("client{index}"), &env)?;
+        let watch = Watch::below_host(process.host_pid());
+        Ok(Physical::new(tree, Vec::new(), Some((process, watch)), None))
+    }
+
+    fn spawn(&mut self, spec: &PeerSpec, file: &str, env: &[(String, String)]) -> Result<Process, PeerError> {
+        self.counters.peer_starts += 1;
+        let output = self
+            .output_dir()
+            .join(format!("{file}-{}.out", self.counters.peer_starts));
+        Process::spawn(&self.config.launcher, &spec.name, &spec.argv, env, output)
+    }
+
+    /// Starts a server and waits until it listens and has come to rest.
+    pub(crate) fn start_server(&mut self, spec: &PeerSpec) -> Result<Server, PeerError> {
+        let mut process = self.spawn(spec, &spec.name.clone(), &[])?;
+        let mut watch = Watch::below_host(process.host_pid());
+        let bound = self.config.start_bound;
+        process.wait_until(bound, "listened", |_| {
+            let own = socket_inodes(&watch.pids());
+            listening_inodes().iter().any(|(inode, _)| own.contains(inode))
+        })?;
+        process.wait_until(bound, "come to rest", |_| {
+            let (doing, look) = watch.look();
+            matches!(doing, Doing::Waiting | Doing::Sleeping) && watch.unmoved_since(&look)
+        })?;
+        watch.learn_housekeeping();
+        Ok(Server { process, watch })
+    }
+
+    fn connect(&mut self, tree: usize, address: &Address) -> Result<Physical, PeerError> {
+        let server = self.server_of(tree, address);
+        let what = format!("connecting to {address}");
+        let link = match Link::connect(address, self.config.connect_bound) {
+            Err(error) if is_refusal(&error) => {
+                // A server that serves one connection and is then done is started again; one that failed is reported.
+                if !self.restart_ended_servers()? {
+                    return Err(PeerError::Io { what, source: error });
+                }
+                Link::connect(address, self.config.connect_bound).map_err(PeerError::io(what))?
+            }
+            result => result.map_err(PeerError::io(what))?,
+        };
+        Ok(Physical::new(tree, vec![link], None, server))
+    }
+
+    /// Which of our servers listens there. If none does, whoever does is watched, if possible.
+    fn server_of(&mut self, tree: usize, address: &Address) -> Option<usize> {
+        if let Some(&server) = self.served_by.get(&tree) {
+            return server;
+        }
+        let port = address.port();
+        let bound: Vec<u64> = listening_inodes()
+            .into_iter()
+            .filter(|(_, a)| {
+                if port.is_some() {
+                    a.port() == port
+                } else {
+                    a == address
+                }
+            })
+            .map(|(inode, _)| inode)
+            .collect();
+        let server = self.ground.servers.iter().position(|server| {
+            let own = socket_inodes(&server.watch.pids());
+            bound.iter().any(|inode| own.contains(inode))
+        });
+        if server.is_none() {
+            let mut watch = if address.is_local() {
+                Watch::serving(address)
+            } else {
+                None
+            };
+            if let Some(watch) = &mut watch {
+                watch.look();
+                watch.learn_housekeeping();
+            }
+            self.ground.strangers.insert(tree, watch);
+        }
+        self.served_by.insert(tree, server);
+        server
+    }
+
+    fn restart_ended_servers(&mut self) -> Result<bool, PeerError> {
+        let mut any = false;
+        for i in 0..self.ground.servers.len() {
+            self.check_alive(i)?;
+            if self.ground.servers[i].process.is_gone() {
+                let spec = self.config.servers[i].clone();
+                self.ground.servers[i] = self.start_server(&spec)?;
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    /// A server that ended with a failure is an error of its own, whatever the connection then looked like.
+    fn check_alive(&mut self, server: usize) -> Result<(), PeerError> {
+        let process = &mut self.ground.servers[server].process;
+        match process.exit_status() {
+            Some(status) if status != 0 => Err(PeerError::Died {
+                name: process.name.clone(),
+                status,
+                last_output: process.last_output(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Nobody listens there.
+pub(crate) fn is_refusal(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound)
+}

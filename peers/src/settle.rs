@@ -1,0 +1,261 @@
+//! When is an answer complete? Waits until the peer has consumed what it was told and waits for more, by looking at it and not at the clock.
+
+use crate::answer::Answer;
+use crate::channel::{Flight, Link};
+use crate::diag::Diag;
+use crate::error::{PeerError, lines};
+use crate::inspect::{Doing, Watch};
+use crate::listener::Listener;
+use crate::physical::Physical;
+use crate::process::Process;
+use crate::world::Config;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+/// A server that we have launched.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) process: Process,
+    pub(crate) watch: Watch,
+}
+
+/// Everything real that is not a physical instance.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) servers: Vec<Server>,
+    /// Eyes on servers that ran before us, by tree; `None` if they cannot be looked at.
+    pub(crate) strangers: HashMap<usize, Option<Watch>>,
+    pub(crate) diag: Option<Diag>,
+}
+
+/// How long the same condition has lasted.
+struct Since {
+    state: Option<(Doing, Flight)>,
+    start: Instant,
+}
+
+impl Since {
+    fn note(&mut self, state: (Doing, Flight)) -> Duration {
+        if self.state != Some(state) {
+            (self.state, self.start) = (Some(state), Instant::now());
+        }
+        self.start.elapsed()
+    }
+}
+
+impl Ground {
+    /// Takes in new connections from clients, and gives each to the instance that made it.
+    pub(crate) fn collect_connections(
+        &mut self,
+        focus: &mut Physical,
+        others: &mut BTreeMap<u64, Physical>,
+    ) -> bool {
+        let mut any = false;
+        for i in 0..self.listeners.len() {
+            while let Some(link) = self.listeners[i].accept() {
+                let name = self.listeners[i].name.clone();
+                match self.owner(&link, focus, others) {
+                    Owner::Focus => focus.add_link(link, name),
+                    Owner::Other(id) => {
+                        if let Some(other) = others.get_mut(&id) {
+                            other.add_link(link, name);
+                        }
+                    }
+                    Owner::Stranger => {
+                        tracing::warn!("a process that is no client of ours connected to {name}: ignored")
+                    }
+                }
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Whose is this connection? The socket's other end tells, unless it is closed already; then it is the one that we are dealing with.
+    fn owner(&mut self, link: &Link, focus: &Physical, others: &BTreeMap<u64, Physical>) -> Owner {
+        let inode = match (link.addresses(), &mut self.diag) {
+            (Some((us, them)), Some(diag)) => diag
+                .tcp(them, us)
+                .ok()
+                .flatten()
+                .map_or(0, |view| u64::from(view.inode)),
+            _ => 0,
+        };
+        let holds = |p: &Physical| p.client.as_ref().is_some_and(|(_, watch)| watch.holds(inode));
+        if (inode == 0 && focus.client.is_some()) || holds(focus) {
+            return Owner::Focus;
+        }
+        others
+            .iter()
+            .find(|(_, p)| holds(p))
+            .map_or(Owner::Stranger, |(&id, _)| Owner::Other(id))
+    }
+
+    /// Sends, receives, accepts, reaps: everything that can be done now; true if anything came.
+    pub(crate) fn pump(
+        &mut self,
+        focus: &mut Physical,
+        others: &mut BTreeMap<u64, Physical>,
+        limit: usize,
+    ) -> bool {
+        let connections = focus.client.is_some() && self.collect_connections(focus, others);
+        // Not `||`: all of it has to be done.
+        focus.pump(limit) | connections | focus.pump_exit()
+    }
+
+    fn watch<'a>(&'a mut self, focus: &'a mut Physical) -> Option<&'a mut Watch> {
+        match (&mut focus.client, focus.server) {
+            (Some((_, watch)), _) => Some(watch),
+            (None, Some(server)) => Some(&mut self.servers[server].watch),
+            (None, None) => self.strangers.get_mut(&focus.tree).and_then(Option::as_mut),
+        }
+    }
+
+    fn flight(&mut self, focus: &Physical) -> Flight {
+        let Some(diag) = &mut self.diag else {
+            return Flight::Unseen;
+        };
+        focus
+            .links
+            .iter()
+            .map(|link| link.flight(diag))
+            .max()
+            .unwrap_or(Flight::Clear)
+    }
+
+    /// One attempt to see that everything is quiet: first look, nothing new, nothing on its way, second look.
+    fn look(
+        &mut self,
+        focus: &mut Physical,
+        others: &mut BTreeMap<u64, Physical>,
+        limit: usize,
+    ) -> (Doing, Flight) {
+        let Some(watch) = self.watch(focus) else {
+            return (Doing::Opaque, Flight::Unseen);
+        };
+        let (doing, first) = watch.look();
+        let flight = self.flight(focus);
+        let news = self.pump(focus, others, limit);
+        let unmoved = self.watch(focus).is_some_and(|watch| watch.unmoved_since(&first));
+        match doing {
+            Doing::Opaque => (Doing::Opaque, Flight::Unseen),
+            _ if news => (Doing::Working, flight),
+            Doing::Waiting | Doing::Sleeping if !unmoved => (Doing::Working, flight),
+            // The dead are done when their connections have ended too.
+            Doing::Gone if focus.client.is_some() && !focus.ended => (Doing::Working, flight),
+            _ => (doing, flight),
+        }
+    }
+
+    /// Waits until the answer is complete, and returns it.
+    pub(crate) fn settle(
+        &mut self,
+        focus: &mut Physical,
+        others: &mut BTreeMap<u64, Physical>,
+        config: &Config,
+        name: &str,
+    ) -> Result<Answer, PeerError> {
+        let started = Instant::now();
+        let mut since = Since {
+            state: None,
+            start: started,
+        };
+        let mut patience = 0;
+        loop {
+            if self.pump(focus, others, config.flood_limit) {
+                patience = 0;
+            }
+            if focus.heard.size() > config.flood_limit {
+                return Err(self.flood(focus, config, name));
+            }
+            let state = self.look(focus, others, config.flood_limit);
+            let lasted = since.note(state);
+            let done = match state {
+                (Doing::Opaque, _) => lasted >= config.settle && patience > 0,
+                // Nobody is left to read what was not consumed.
+                (Doing::Gone, _) => true,
+                (Doing::Waiting, Flight::Clear) => true,
+                // It waits, but not for this: another connection keeps it busy. Or it is being woken this moment, so look for a while.
+                (Doing::Waiting, _) => lasted >= config.settle,
+                (Doing::Sleeping, _) => lasted >= config.sleep_bound,
+                (Doing::Working, _) => false,
+            };
+            if done {
+                return Ok(std::mem::take(&mut focus.heard));
+            }
+            if started.elapsed() > config.hang_bound && matches!(state.0, Doing::Working) {
+                return Err(self.hang(focus, config, name));
+            }
+            self.pause(focus, patience, state.0, config);
+            patience += 1;
+        }
+    }
+
+    /// Lets the peer run: at first only gives up the processor, then waits for its sockets, longer and longer.
+    fn pause(&self, focus: &Physical, patience: u32, doing: Doing, config: &Config) {
+        if patience < 8 && doing != Doing::Opaque {
+            std::thread::yield_now();
+            return;
+        }
+        let limit = if doing == Doing::Opaque {
+            config.settle.as_millis().clamp(1, 1000) as u16
+        } else {
+            (patience / 64).clamp(1, 10) as u16
+        };
+        let mut fds: Vec<PollFd<'_>> = focus
+            .links
+            .iter()
+            .filter(|link| link.is_open())
+            .map(|link| PollFd::new(link.fd(), PollFlags::POLLIN))
+            .collect();
+        if let Some((process, _)) = &focus.client {
+            fds.extend(
+                self.listeners
+                    .iter()
+                    .map(|listener| PollFd::new(listener.fd(), PollFlags::POLLIN)),
+            );
+            if !focus.ended {
+                fds.push(PollFd::new(process.news(), PollFlags::POLLIN));
+            }
+        }
+        // An interrupted wait is only a short one: the caller loops.
+        let _ = poll(&mut fds, PollTimeout::from(limit));
+    }
+
+    fn process<'a>(&'a self, focus: &'a Physical) -> Option<&'a Process> {
+        focus
+            .client
+            .as_ref()
+            .map(|(process, _)| process)
+            .or_else(|| focus.server.map(|i| &self.servers[i].process))
+    }
+
+    fn flood(&self, focus: &Physical, config: &Config, name: &str) -> PeerError {
+        let process = self.process(focus);
+        PeerError::Floods {
+            name: process.map_or_else(|| name.to_string(), |p| p.name.clone()),
+            connection: name.to_string(),
+            limit: config.flood_limit,
+            last: lines(&focus.heard).pop().unwrap_or_default(),
+            last_output: process.map(Process::last_output).unwrap_or_default(),
+        }
+    }
+
+    fn hang(&self, focus: &Physical, config: &Config, name: &str) -> PeerError {
+        let process = self.process(focus);
+        PeerError::Hangs {
+            name: process.map_or_else(|| name.to_string(), |p| p.name.clone()),
+            waited_ms: config.hang_bound.as_millis(),
+            doing: String::from("computes and does not wait for input"),
+            last_output: process.map(Process::last_output).unwrap_or_default(),
+        }
+    }
+}
+
+enum Owner {
+    Focus,
+    Other(u64),
+    Stranger,
+}

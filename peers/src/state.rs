@@ -1,0 +1,97 @@
+//! The SUT's place in its conversations: the part of the peers that is backtracked.
+//!
+//! Everything here moves together in a checkpoint. Cloning is one reference count; the hash depends on what was said only, not on how the trees
+//! look or in which order they grew, so it may be part of a state's identity.
+
+use crate::address::Address;
+use crate::answer::Channel;
+use crate::tree::At;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+use xxhash_rust::xxh3::Xxh3;
+
+/// A logical connection of the SUT: what its socket refers to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ConnKey {
+    /// The k-th that it opened to this destination in this execution.
+    Opened(Arc<Address>, u32),
+    /// The k-th that it accepted, over all its listening sockets.
+    Accepted(u32),
+}
+
+impl fmt::Display for ConnKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnKey::Opened(address, 0) => write!(f, "{address}"),
+            ConnKey::Opened(address, k) => write!(f, "{address}#{k}"),
+            ConnKey::Accepted(k) => write!(f, "accept#{k}"),
+        }
+    }
+}
+
+/// A peer instance: what is replayed as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Instance {
+    Server(Arc<Address>, u32),
+    Client(u32),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Conn {
+    pub(crate) instance: Instance,
+    pub(crate) channel: Channel,
+    pub(crate) r: u64,
+    pub(crate) fin: bool,
+    pub(crate) closed: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Inner {
+    pub(crate) opened: BTreeMap<Arc<Address>, u32>,
+    pub(crate) accepted: u32,
+    /// How many channels of each client have been accepted, per client: which ones.
+    pub(crate) taken: BTreeSet<(u32, Channel)>,
+    /// Ports that the kernel was asked to choose, by the address asked for.
+    pub(crate) chosen: BTreeMap<Address, u32>,
+    /// Names of the listening sockets at which the SUT has listened: from the first on, the clients run.
+    pub(crate) listening: BTreeSet<String>,
+    pub(crate) places: BTreeMap<Instance, At>,
+    pub(crate) conns: BTreeMap<ConnKey, Conn>,
+}
+
+/// Where the SUT stands with all its peers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PeerState(pub(crate) Arc<Inner>);
+
+impl PeerState {
+    /// The state of a SUT that has not communicated yet.
+    #[must_use]
+    pub fn new() -> PeerState {
+        PeerState::default()
+    }
+
+    pub(crate) fn edit(&mut self) -> &mut Inner {
+        Arc::make_mut(&mut self.0)
+    }
+
+    /// The identity of this state: a hash of what was said and read on every connection.
+    #[must_use]
+    pub fn id(&self) -> u128 {
+        let mut hasher = Xxh3::new();
+        self.0.hash(&mut hasher);
+        hasher.digest128()
+    }
+
+    /// How many connections the SUT has accepted.
+    #[must_use]
+    pub fn accepted(&self) -> u32 {
+        self.0.accepted
+    }
+
+    /// The connections that the SUT has or had.
+    pub fn connections(&self) -> impl Iterator<Item = &ConnKey> {
+        self.0.conns.keys()
+    }
+}

@@ -1,0 +1,111 @@
+//! Trees in a file: a saved cache is a stub for the peers it was recorded from.
+//!
+//! The file is `TFPEERS\0`, a version, the 64-bit xxh3 of the rest, and the rest: the trees in postcard, compressed by zstd.
+
+use crate::address::Address;
+use crate::error::PeerError;
+use crate::tree::Tree;
+use crate::world::PeerWorld;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// What a tree belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum TreeKey {
+    /// The k-th connection to this destination.
+    Server(Address, u32),
+    /// The client launched as the k-th, with all its connections.
+    Client(u32),
+}
+
+impl fmt::Display for TreeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TreeKey::Server(address, 0) => write!(f, "{address}"),
+            TreeKey::Server(address, k) => write!(f, "{address}#{k}"),
+            TreeKey::Client(k) => write!(f, "client#{k}"),
+        }
+    }
+}
+
+const MAGIC: &[u8; 8] = b"TFPEERS\0";
+const VERSION: u32 = 1;
+const HEADER: usize = 8 + 4 + 8;
+
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    trees: Vec<(TreeKey, Tree)>,
+    chosen_ports: Vec<((Address, u32), Address)>,
+}
+
+impl PeerWorld {
+    /// Writes all trees to a file, which is replaced as a whole or not at all.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<(), PeerError> {
+        let bad = |reason: String| PeerError::CacheFile {
+            path: path.to_path_buf(),
+            reason,
+        };
+        let trees = self
+            .trees()
+            .map(|(key, tree)| (key.clone(), tree.clone()))
+            .collect();
+        let chosen_ports = self
+            .chosen_ports
+            .iter()
+            .map(|(asked, got)| (asked.clone(), got.clone()))
+            .collect();
+        let plain = postcard::to_stdvec(&Saved { trees, chosen_ports }).map_err(|e| bad(e.to_string()))?;
+        let packed = zstd::encode_all(plain.as_slice(), 3).map_err(|e| bad(e.to_string()))?;
+        let mut file = Vec::with_capacity(HEADER + packed.len());
+        file.extend(MAGIC);
+        file.extend(VERSION.to_le_bytes());
+        file.extend(xxh3_64(&packed).to_le_bytes());
+        file.extend(packed);
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(".tmp");
+        std::fs::write(&temporary, file)
+            .and_then(|()| std::fs::rename(&temporary, path))
+            .map_err(|e| bad(e.to_string()))
+    }
+
+    /// Adds the trees of a file. Must come before the first connection.
+    ///
+    /// # Errors
+    /// The file cannot be read, is damaged, or is of another version.
+    pub fn load(&mut self, path: &Path) -> Result<(), PeerError> {
+        let bad = |reason: &str| PeerError::CacheFile {
+            path: path.to_path_buf(),
+            reason: reason.to_string(),
+        };
+        let file = std::fs::read(path).map_err(|e| bad(&e.to_string()))?;
+        let (Some(magic), Some(version), Some(sum), Some(packed)) = (
+            file.get(..8),
+            file.get(8..12),
+            file.get(12..20),
+            file.get(HEADER..),
+        ) else {
+            return Err(bad("it is too short"));
+        };
+        if magic != MAGIC {
+            return Err(bad("it is not a saved cache"));
+        }
+        if version != VERSION.to_le_bytes() {
+            return Err(bad("it was written by another version"));
+        }
+        if sum != xxh3_64(packed).to_le_bytes() {
+            return Err(bad("its checksum is wrong: it is damaged"));
+        }
+        let plain = zstd::decode_all(packed).map_err(|e| bad(&e.to_string()))?;
+        let saved: Saved = postcard::from_bytes(&plain).map_err(|e| bad(&e.to_string()))?;
+        for (key, tree) in saved.trees {
+            self.adopt(key, tree);
+        }
+        self.chosen_ports.extend(saved.chosen_ports);
+        Ok(())
+    }
+}

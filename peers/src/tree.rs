@@ -1,0 +1,688 @@
+//! Communication trees: everything ever said between the SUT and one peer instance, in all schedules.
+//!
+//! A tree is a trie of what the SUT *wrote*. The peer's side hangs on it as *marks*: a position that was polled has a mark with what the
+//! peer said since the mark before it. This is the papers' tree of write and read nodes with one change: reads are attached to the write position
+//! that they follow and not nodes of their own. For a deterministic peer the reads are a function of the writes, so a position is a position in the writes and
+//! a count of what was read, and nothing has to move when a poll in the middle of a segment shows that part of an answer came earlier.
+//!
+//! Nodes are never split: children hang at any offset of a segment. So a position, once handed out, stays valid while the tree
+//! grows. And there is exactly one position for every string of writes, so that `AB` written at once and `A`, `B` written apart meet.
+
+use crate::answer::{Answer, Channel, StreamEnd};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+
+/// A position in the writes: after `offset` symbols of node `node`. Offset 0 occurs at the root only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Pos {
+    node: u32,
+    offset: u32,
+}
+
+/// A write position with the hash of all that was written up to it. Identity is the hash alone, so it is the same in every tree that says the same, however it grew.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct At {
+    /// Where in this tree.
+    pub pos: Pos,
+    /// Hash of the path's content, symbol by symbol.
+    pub path: u128,
+}
+
+impl PartialEq for At {
+    fn eq(&self, other: &At) -> bool {
+        self.path == other.path
+    }
+}
+impl Eq for At {}
+impl Hash for At {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.path.hash(state);
+    }
+}
+
+/// The pair ⟨r, w⟩ of one connection: what the SUT has read (a count of bytes or datagrams) and what it has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Cursor {
+    /// Units read so far.
+    pub r: u64,
+    /// Where the SUT stands in its writes.
+    pub w: At,
+}
+
+impl Cursor {
+    /// The identity of this logical position: equal for equal content, whatever the tree looks like.
+    #[must_use]
+    pub fn id(&self) -> u128 {
+        fold(self.w.path, self.r ^ 0xc0de_0000_0000_0000)
+    }
+}
+
+/// FNV-1a, 128 bits, a symbol at a time: the only requirement is that `AB` and `A`,`B` agree.
+fn fold(hash: u128, symbol: u64) -> u128 {
+    (hash ^ u128::from(symbol)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013B)
+}
+const EMPTY_PATH: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+
+/// One thing that the SUT does to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write<'a> {
+    /// Bytes on a stream: may be split and joined.
+    Bytes(&'a [u8]),
+    /// A datagram: whole or not at all.
+    Datagram(&'a [u8]),
+    /// The end of the SUT's stream.
+    Fin,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Segment {
+    Bytes(Vec<u8>),
+    Datagram(Vec<u8>),
+    Fin,
+}
+
+impl Segment {
+    fn len(&self) -> u32 {
+        match self {
+            Segment::Bytes(bytes) => bytes.len() as u32,
+            Segment::Datagram(_) | Segment::Fin => 1,
+        }
+    }
+    fn fold(&self, mut hash: u128, channel: Channel, from: u32, to: u32) -> u128 {
+        let lane = u64::from(channel) << 16;
+        match self {
+            Segment::Bytes(bytes) => {
+                for &byte in &bytes[from as usize..to as usize] {
+                    hash = fold(hash, lane | u64::from(byte));
+                }
+            }
+            Segment::Fin => hash = fold(hash, lane | 256),
+            Segment::Datagram(bytes) => {
+                for &byte in bytes {
+                    hash = fold(hash, lane | 512 | u64::from(byte));
+                }
+                hash = fold(hash, lane | 257);
+            }
+        }
+        hash
+    }
+}
+
+/// What is known about one channel up to a mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Heard {
+    units: u64,
+    opened: bool,
+    end: StreamEnd,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    /// Said since the mark above.
+    pub(crate) answer: Answer,
+    heard: Vec<Heard>,
+    exit: Option<i32>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Node {
+    parent: Option<Pos>,
+    pub(crate) channel: Channel,
+    pub(crate) segment: Segment,
+    pub(crate) children: Vec<(u32, u32)>,
+    pub(crate) marks: BTreeMap<u32, Mark>,
+    /// SUT writes that ended in this node without reaching the peer.
+    pub(crate) hits: u64,
+}
+
+impl Node {
+    pub(crate) fn segment_len(&self) -> u32 {
+        self.segment.len()
+    }
+}
+
+/// What can be read at a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readable {
+    /// So many bytes (or datagrams).
+    Data(u64),
+    /// The stream has ended.
+    Eof,
+    /// The connection was reset.
+    Reset,
+    /// The peer waits for us.
+    Nothing,
+    /// This position was never polled.
+    Unknown,
+}
+
+/// How a write fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walk {
+    /// All of it is in the tree.
+    Hit(At),
+    /// Only the first `matched` symbols are; `diverges` if the tree goes on differently there.
+    Miss {
+        /// Symbols found.
+        matched: usize,
+        /// Where the tree was left.
+        at: At,
+        /// There is something else in the tree after `at`.
+        diverges: bool,
+    },
+}
+
+/// A step on the way from one position to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Write {
+        channel: Channel,
+        segment: Segment,
+        to: At,
+    },
+    Check(Pos),
+}
+
+/// An answer that contradicts what is already known further down the tree.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    /// What the tree holds.
+    pub expected: Answer,
+    /// What came now.
+    pub actual: Answer,
+}
+
+/// Everything said with one peer instance.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Tree {
+    pub(crate) nodes: Vec<Node>,
+    /// Nobody listened at this destination.
+    pub refused: bool,
+    /// SUT write calls that this tree served.
+    pub hits: u64,
+    /// SUT write calls that went to the peer.
+    pub misses: u64,
+}
+
+impl Default for Tree {
+    fn default() -> Tree {
+        let root = Node {
+            parent: None,
+            channel: 0,
+            segment: Segment::Bytes(Vec::new()),
+            children: Vec::new(),
+            marks: BTreeMap::new(),
+            hits: 0,
+        };
+        Tree {
+            nodes: vec![root],
+            refused: false,
+            hits: 0,
+            misses: 0,
+        }
+    }
+}
+
+impl Tree {
+    /// The root: connected (or launched), nothing written.
+    #[must_use]
+    pub fn root() -> At {
+        At {
+            pos: Pos { node: 0, offset: 0 },
+            path: EMPTY_PATH,
+        }
+    }
+
+    /// The cursor of a connection that was just opened.
+    #[must_use]
+    pub fn start() -> Cursor {
+        Cursor {
+            r: 0,
+            w: Tree::root(),
+        }
+    }
+
+    /// The canonical identity of a cursor, a hash of the content of its path.
+    #[must_use]
+    pub fn cursor_id(&self, cursor: Cursor) -> u128 {
+        cursor.id()
+    }
+
+    fn node(&self, pos: Pos) -> &Node {
+        &self.nodes[pos.node as usize]
+    }
+
+    /// The child at exactly `pos` that begins with this write.
+    fn child(&self, pos: Pos, channel: Channel, write: Write<'_>) -> Option<u32> {
+        let starts_so = |node: &Node| {
+            node.channel == channel
+                && match (&node.segment, write) {
+                    (Segment::Bytes(a), Write::Bytes(b)) => a.first() == b.first(),
+                    (Segment::Datagram(a), Write::Datagram(b)) => a == b,
+                    (Segment::Fin, Write::Fin) => true,
+                    _ => false,
+                }
+        };
+        let node = self.node(pos);
+        node.children
+            .iter()
+            .filter(|&&(offset, _)| offset == pos.offset)
+            .map(|&(_, id)| id)
+            .find(|&id| starts_so(&self.nodes[id as usize]))
+    }
+
+    /// Nothing was ever written after `pos`.
+    #[must_use]
+    pub fn is_leaf(&self, pos: Pos) -> bool {
+        let node = self.node(pos);
+        pos.offset >= node.segment.len() && !node.children.iter().any(|&(offset, _)| offset >= pos.offset)
+    }
+
+    /// Follows a write down the tree, as far as it goes. Counts nothing and changes nothing.
+    #[must_use]
+    pub fn walk(&self, from: At, channel: Channel, write: Write<'_>) -> Walk {
+        let Write::Bytes(data) = write else {
+            let Some(id) = self.child(from.pos, channel, write) else {
+                return Walk::Miss {
+                    matched: 0,
+                    at: from,
+                    diverges: !self.is_leaf(from.pos),
+                };
+            };
+            let path = self.nodes[id as usize].segment.fold(from.path, channel, 0, 1);
+            return Walk::Hit(At {
+                pos: Pos { node: id, offset: 1 },
+                path,
+            });
+        };
+        let (mut at, mut matched) = (from, 0);
+        while matched < data.len() {
+            let rest = &data[matched..];
+            let (mut id, mut offset) = (at.pos.node, at.pos.offset);
+            if let Some(child) = self.child(at.pos, channel, Write::Bytes(rest)) {
+                (id, offset) = (child, 0);
+            }
+            let node = &self.nodes[id as usize];
+            let common = match &node.segment {
+                Segment::Bytes(bytes) if node.channel == channel => bytes[offset as usize..]
+                    .iter()
+                    .zip(rest)
+                    .take_while(|(a, b)| a == b)
+                    .count(),
+                _ => 0,
+            };
+            if common == 0 {
+                return Walk::Miss {
+                    matched,
+                    at,
+                    diverges: !self.is_leaf(at.pos),
+                };
+            }
+            let to = offset + common as u32;
+            at = At {
+                pos: Pos { node: id, offset: to },
+                path: node.segment.fold(at.path, channel, offset, to),
+            };
+            matched += common;
+        }
+        Walk::Hit(at)
+    }
+
+    /// The position after a write, which is added to the tree as far as it is not in it yet.
+    pub fn insert(&mut self, from: At, channel: Channel, write: Write<'_>) -> At {
+        let (matched, at) = match self.walk(from, channel, write) {
+            Walk::Hit(at) => return at,
+            Walk::Miss { matched, at, .. } => (matched, at),
+        };
+        let segment = match write {
+            Write::Bytes(data) => Segment::Bytes(data[matched..].to_vec()),
+            Write::Datagram(data) => Segment::Datagram(data.to_vec()),
+            Write::Fin => Segment::Fin,
+        };
+        let (id, len) = (self.nodes.len() as u32, segment.len());
+        let path = segment.fold(at.path, channel, 0, len);
+        self.nodes.push(Node {
+            parent: Some(at.pos),
+            channel,
+            segment,
+            children: Vec::new(),
+            marks: BTreeMap::new(),
+            hits: 0,
+        });
+        self.nodes[at.pos.node as usize]
+            .children
+            .push((at.pos.offset, id));
+        At {
+            pos: Pos {
+                node: id,
+                offset: len,
+            },
+            path,
+        }
+    }
+
+    /// A SUT write call on a connection: served from the tree (and counted as a hit), or not (and counted as a miss).
+    pub fn write(&mut self, from: At, channel: Channel, write: Write<'_>) -> Walk {
+        let walk = self.walk(from, channel, write);
+        match walk {
+            Walk::Hit(at) => {
+                self.hits += 1;
+                self.nodes[at.pos.node as usize].hits += 1;
+            }
+            Walk::Miss { .. } => self.misses += 1,
+        }
+        walk
+    }
+
+    /// What the peer said between the mark above `pos` and `pos`, if `pos` was polled: `response(w)`.
+    #[must_use]
+    pub fn answer(&self, pos: Pos) -> Option<&Answer> {
+        self.node(pos).marks.get(&pos.offset).map(|mark| &mark.answer)
+    }
+
+    /// The nearest mark at or above `pos`.
+    fn last_mark(&self, mut pos: Pos) -> Option<(Pos, &Mark)> {
+        loop {
+            let node = self.node(pos);
+            if let Some((&offset, mark)) = node.marks.range(..=pos.offset).next_back() {
+                return Some((
+                    Pos {
+                        node: pos.node,
+                        offset,
+                    },
+                    mark,
+                ));
+            }
+            pos = node.parent?;
+        }
+    }
+
+    fn mark_above(&self, pos: Pos) -> Option<(Pos, &Mark)> {
+        let node = self.node(pos);
+        if let Some((&offset, mark)) = node.marks.range(..pos.offset).next_back() {
+            return Some((
+                Pos {
+                    node: pos.node,
+                    offset,
+                },
+                mark,
+            ));
+        }
+        self.last_mark(node.parent?)
+    }
+
+    /// Puts down what a poll at `pos` brought. A second poll adds to the first: the peer was late.
+    ///
+    /// # Errors
+    /// The answer contradicts what a poll further down has brought. The tree is then unchanged.
+    pub fn record(&mut self, pos: Pos, said: &Answer) -> Result<(), Contradiction> {
+        // What was said here had until now counted as part of the next answers below: it must be their beginning.
+        let mut below = Vec::new();
+        for next in self.marks_below(pos) {
+            let mark = &self.nodes[next.node as usize].marks[&next.offset];
+            let rest = mark.answer.strip_prefix(said);
+            below.push((
+                next,
+                rest.ok_or_else(|| Contradiction {
+                    expected: mark.answer.clone(),
+                    actual: said.clone(),
+                })?,
+            ));
+        }
+        for (next, rest) in below {
+            if let Some(mark) = self.nodes[next.node as usize].marks.get_mut(&next.offset) {
+                mark.answer = rest;
+            }
+        }
+        let above = self
+            .mark_above(pos)
+            .map(|(_, mark)| (mark.heard.clone(), mark.exit))
+            .unwrap_or_default();
+        let mark = self.nodes[pos.node as usize].marks.entry(pos.offset).or_default();
+        mark.answer.append(said.clone());
+        (mark.heard, mark.exit) = above;
+        for (channel, speech) in mark.answer.speeches() {
+            let index = usize::from(channel);
+            if mark.heard.len() <= index {
+                mark.heard.resize(index + 1, Heard::default());
+            }
+            let heard = &mut mark.heard[index];
+            heard.units += speech.units();
+            heard.opened |= speech.opened.is_some();
+            if speech.end != StreamEnd::Open {
+                heard.end = speech.end;
+            }
+        }
+        mark.exit = mark.exit.or(mark.answer.exit);
+        Ok(())
+    }
+
+    /// The first marks below `pos` on every branch.
+    fn marks_below(&self, pos: Pos) -> Vec<Pos> {
+        let mut found = Vec::new();
+        let mut todo = vec![pos];
+        while let Some(Pos { node: id, offset }) = todo.pop() {
+            let node = &self.nodes[id as usize];
+            // A child's own positions start at 1; 0 stands for "from its beginning".
+            let next = node.marks.range(offset + 1..).next().map(|(&offset, _)| offset);
+            if let Some(offset) = next {
+                found.push(Pos { node: id, offset });
+            }
+            let reach = next.unwrap_or(u32::MAX);
+            todo.extend(
+                node.children
+                    .iter()
+                    .filter(|c| c.0 >= offset && c.0 < reach)
+                    .map(|c| Pos { node: c.1, offset: 0 }),
+            );
+        }
+        found
+    }
+
+    /// What the SUT can read on `channel` when it stands at `w` and has read `r` units.
+    #[must_use]
+    pub fn readable(&self, channel: Channel, cursor: Cursor) -> Readable {
+        let Some((pos, mark)) = self.last_mark(cursor.w.pos) else {
+            return Readable::Unknown;
+        };
+        let heard = mark.heard.get(usize::from(channel)).copied().unwrap_or_default();
+        if heard.units > cursor.r {
+            return Readable::Data(heard.units - cursor.r);
+        }
+        match heard.end {
+            StreamEnd::Eof => Readable::Eof,
+            StreamEnd::Reset => Readable::Reset,
+            StreamEnd::Open if pos == cursor.w.pos => Readable::Nothing,
+            StreamEnd::Open => Readable::Unknown,
+        }
+    }
+
+    /// Calls `visit` on the speeches of `channel` that hold units `r..end`, first to last, with the number of their first unit.
+    fn visit_speech(
+        &self,
+        channel: Channel,
+        cursor: Cursor,
+        end: u64,
+        mut visit: impl FnMut(u64, &crate::answer::Speech),
+    ) {
+        let mut speeches = Vec::new();
+        let mut at = self.last_mark(cursor.w.pos);
+        while let Some((pos, mark)) = at {
+            let stop = mark.heard.get(usize::from(channel)).map_or(0, |h| h.units);
+            if stop <= cursor.r {
+                break;
+            }
+            if let Some(speech) = mark.answer.speech(channel)
+                && stop - speech.units() < end
+            {
+                speeches.push((stop - speech.units(), speech));
+            }
+            at = self.mark_above(pos);
+        }
+        for (start, speech) in speeches.into_iter().rev() {
+            visit(start, speech);
+        }
+    }
+
+    /// Up to `max` bytes of what can be read; the cursor's `r` is the caller's to move (a peek does not).
+    #[must_use]
+    pub fn read(&self, channel: Channel, cursor: Cursor, max: usize) -> Vec<u8> {
+        let end = cursor.r.saturating_add(max as u64);
+        let mut data = Vec::new();
+        self.visit_speech(channel, cursor, end, |start, speech| {
+            let from = cursor.r.saturating_sub(start).min(speech.units()) as usize;
+            let to = (end - start).min(speech.units()) as usize;
+            data.extend_from_slice(speech.bytes.get(from..to).unwrap_or_default());
+        });
+        data
+    }
+
+    /// The next datagram that can be read.
+    #[must_use]
+    pub fn read_datagram(&self, channel: Channel, cursor: Cursor) -> Option<Vec<u8>> {
+        let mut found = None;
+        self.visit_speech(channel, cursor, cursor.r + 1, |start, speech| {
+            if cursor.r >= start {
+                found = speech.datagrams.get((cursor.r - start) as usize).cloned();
+            }
+        });
+        found
+    }
+
+    /// The channels that the peer has opened on the path to `pos`, with the listening address each one went to.
+    #[must_use]
+    pub fn opened(&self, pos: Pos) -> Vec<(Channel, String)> {
+        let mut all = Vec::new();
+        let mut at = self.last_mark(pos);
+        while let Some((pos, mark)) = at {
+            all.extend(
+                mark.answer
+                    .speeches()
+                    .filter_map(|(channel, s)| Some((channel, s.opened.clone()?))),
+            );
+            at = self.mark_above(pos);
+        }
+        all.sort();
+        all
+    }
+
+    /// The exit status of the process, if it ended on the path to `pos`.
+    #[must_use]
+    pub fn exit(&self, pos: Pos) -> Option<i32> {
+        self.last_mark(pos).and_then(|(_, mark)| mark.exit)
+    }
+
+    /// `pos` lies on the path from the root to `to`.
+    #[must_use]
+    pub fn on_path(&self, pos: Pos, mut to: Pos) -> bool {
+        loop {
+            if to.node == pos.node {
+                return pos.offset <= to.offset;
+            }
+            match self.node(to).parent {
+                Some(parent) => to = parent,
+                None => return false,
+            }
+        }
+    }
+
+    /// What must be said, and what must then have been answered, on the way from `from` (on the path) to `to`.
+    pub(crate) fn steps(&self, from: At, to: Pos) -> Vec<Step> {
+        let mut ranges = Vec::new();
+        let mut pos = to;
+        loop {
+            let start = if pos.node == from.pos.node {
+                from.pos.offset
+            } else {
+                0
+            };
+            ranges.push((pos.node, start, pos.offset));
+            match self.node(pos).parent {
+                Some(parent) if pos.node != from.pos.node => pos = parent,
+                _ => break,
+            }
+        }
+        let (mut steps, mut path) = (Vec::new(), from.path);
+        for (id, start, end) in ranges.into_iter().rev() {
+            let node = &self.nodes[id as usize];
+            if end <= start {
+                continue;
+            }
+            let marks = node.marks.range(start + 1..=end).map(|(&offset, _)| offset);
+            let mut begin = start;
+            for stop in marks.chain(Some(end)) {
+                if stop > begin {
+                    path = node.segment.fold(path, node.channel, begin, stop);
+                    let segment = match &node.segment {
+                        Segment::Bytes(bytes) => {
+                            Segment::Bytes(bytes[begin as usize..stop as usize].to_vec())
+                        }
+                        whole => whole.clone(),
+                    };
+                    let pos = Pos {
+                        node: id,
+                        offset: stop,
+                    };
+                    steps.push(Step::Write {
+                        channel: node.channel,
+                        segment,
+                        to: At { pos, path },
+                    });
+                    if node.marks.contains_key(&stop) {
+                        steps.push(Step::Check(pos));
+                    }
+                }
+                begin = stop;
+            }
+        }
+        steps
+    }
+
+    /// What was written on `channel` on the path to `to`, and whether it was finished.
+    #[must_use]
+    pub fn written(&self, channel: Channel, to: Pos) -> (Vec<u8>, bool) {
+        let (mut bytes, mut fin) = (Vec::new(), false);
+        for step in self.steps(Tree::root(), to) {
+            match step {
+                Step::Write {
+                    channel: c,
+                    segment: Segment::Bytes(b) | Segment::Datagram(b),
+                    ..
+                } if c == channel => bytes.extend(b),
+                Step::Write {
+                    channel: c,
+                    segment: Segment::Fin,
+                    ..
+                } if c == channel => fin = true,
+                _ => {}
+            }
+        }
+        (bytes, fin)
+    }
+
+    /// Where the tree goes on after `pos`: in the same node, or at the start of the first child.
+    pub(crate) fn first_below(&self, pos: Pos) -> (u32, u32) {
+        let child = self
+            .node(pos)
+            .children
+            .iter()
+            .find(|&&(offset, _)| offset == pos.offset);
+        child.map_or((pos.node, pos.offset), |&(_, id)| (id, 0))
+    }
+
+    /// The number of leaves: how many connections (or client starts) it takes to see all of this tree.
+    #[must_use]
+    pub fn leaves(&self) -> usize {
+        let end = |(id, node): (usize, &Node)| Pos {
+            node: id as u32,
+            offset: node.segment.len(),
+        };
+        self.nodes
+            .iter()
+            .enumerate()
+            .map(end)
+            .filter(|&pos| self.is_leaf(pos))
+            .count()
+    }
+}

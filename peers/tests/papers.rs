@@ -92,14 +92,14 @@ fn without_a_cache_the_outcomes_are_the_same() {
 }
 
 /// One step of worker `me`, which has made `pc` steps.
-type Worker = dyn Fn(&mut PeerWorld, &mut Sim, usize, usize) -> Result<Did, PeerError>;
+type Worker<'a> = dyn Fn(&mut PeerWorld, &mut Sim, usize, usize) -> Result<Did, PeerError> + 'a;
 
 /// A server that accepts `n` clients and then runs a worker for each.
 fn server(
     mode: CacheMode,
     n: usize,
     client: impl Fn(usize, &str) -> peers::PeerSpec,
-    worker: &Worker,
+    worker: &Worker<'_>,
 ) -> (PeerWorld, Result<BTreeSet<Outcome>, PeerError>) {
     let port = free_port();
     let clients = (0..n).map(|i| client(i, &port.to_string())).collect();

@@ -14,6 +14,7 @@ pub mod paths;
 pub mod scheduling;
 pub mod signals;
 pub mod threads;
+pub mod timers;
 
 use crate::call::Call;
 use crate::effect::Prepared;

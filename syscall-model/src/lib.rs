@@ -24,6 +24,8 @@ pub mod process;
 pub mod random;
 pub mod signals;
 pub mod table;
+#[cfg(test)]
+mod testing;
 pub mod thread;
 pub mod timers;
 pub mod wait;

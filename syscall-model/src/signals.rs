@@ -406,3 +406,6 @@ pub fn on_alternate_stack(thread: &Thread, sp: u64) -> bool {
     let (base, size, state) = thread.altstack;
     state & libc::SS_DISABLE == 0 && sp > base && sp - base <= size
 }
+
+#[cfg(test)]
+mod tests;

@@ -284,3 +284,6 @@ pub fn clock_nanosleep(cx: &mut Cx, call: &Call) -> Outcome {
     let arguments = clock_nanosleep_arguments(cx, call);
     sleep(cx, arguments)
 }
+
+#[cfg(test)]
+mod tests;

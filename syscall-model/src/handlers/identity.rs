@@ -253,3 +253,6 @@ pub fn capset(cx: &mut Cx, call: &Call) -> Outcome {
     }
     Effect::ok()
 }
+
+#[cfg(test)]
+mod tests;

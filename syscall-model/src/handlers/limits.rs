@@ -73,3 +73,6 @@ pub fn prlimit64(cx: &mut Cx, call: &Call) -> Outcome {
     }
     Effect::ok()
 }
+
+#[cfg(test)]
+mod tests;

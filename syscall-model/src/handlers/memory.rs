@@ -125,3 +125,6 @@ pub fn set_mempolicy(_: &mut Cx, call: &Call) -> Outcome {
 pub fn mbind(_: &mut Cx, _: &Call) -> Outcome {
     Effect::ok()
 }
+
+#[cfg(test)]
+mod tests;

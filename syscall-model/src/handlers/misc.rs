@@ -149,3 +149,6 @@ pub fn personality(_: &mut Cx, call: &Call) -> Outcome {
         _ => Err(Errno::EINVAL),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -233,3 +233,6 @@ pub fn getcpu(cx: &mut Cx, call: &Call) -> Outcome {
     }
     Effect::ok()
 }
+
+#[cfg(test)]
+mod tests;

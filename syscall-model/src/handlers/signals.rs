@@ -374,3 +374,6 @@ pub fn rt_sigtimedwait(cx: &mut Cx, call: &Call) -> Outcome {
 pub fn restart_syscall(_: &mut Cx, _: &Call) -> Outcome {
     Err(Errno::EINTR)
 }
+
+#[cfg(test)]
+mod tests;

@@ -196,3 +196,6 @@ pub fn timer_delete(cx: &mut Cx, call: &Call) -> Outcome {
     Timers::delete(cx.model, call.int(0));
     Effect::ok()
 }
+
+#[cfg(test)]
+mod tests;

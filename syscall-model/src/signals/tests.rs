@@ -224,7 +224,7 @@ fn a_signal_makes_a_waiting_thread_runnable() {
 #[test]
 fn stop_and_continue_cancel_each_other() {
     let mut kernel = Kernel::new();
-    kernel.model.thread_mut(MAIN).mask = u64::MAX & !UNBLOCKABLE;
+    kernel.model.thread_mut(MAIN).mask = !UNBLOCKABLE;
     kill(&mut kernel, libc::SIGTSTP);
     kill(&mut kernel, libc::SIGCONT);
     assert_eq!(kernel.model.signals.shared_set(), bit(libc::SIGCONT));

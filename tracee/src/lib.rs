@@ -3,7 +3,24 @@
 //! A task is either [`Stopped`] or [`Running`]; the types cannot be cloned, and resuming consumes the one to give the
 //! other, so that a request on a running task does not compile. Both own the process: dropping them kills and
 //! reaps it, so no path, not even an error, leaves a process or a zombie behind. Neither is `Send`, because the
-//! kernel takes ptrace requests from the tracing thread only.
+//! kernel takes ptrace requests from the tracing thread only:
+//!
+//! ```compile_fail,E0277
+//! fn send<T: Send>() {}
+//! send::<tracee::Stopped>();
+//! ```
+//!
+//! A stopped task cannot be used once it is resumed:
+//!
+//! ```compile_fail,E0382
+//! fn twice(task: tracee::Stopped) -> tracee::Result<()> {
+//!     let running = task.resume(tracee::Resume::Cont, None)?;
+//!     drop(running);
+//!     task.regs().map(drop)
+//! }
+//! ```
+//!
+//! In use:
 //!
 //! ```no_run
 //! use tracee::{Filter, ImageOptions, Launch, Outcome, Resume, Scratch, Stop};

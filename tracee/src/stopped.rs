@@ -176,6 +176,9 @@ impl Stopped {
 
     /// Lets the task go on, with a signal or without.
     ///
+    /// The kernel delivers a signal only where the task was stopped by one (breakpoints and steps are signals, too, and
+    /// so is the end of an injected call); at other stops, and in a fresh copy made by a fork, it is dropped.
+    ///
     /// At a stop at a system call the registers say what becomes of the call: performed (as is, or as replaced), or
     /// skipped (`orig_rax` −1). That holds after injected calls, too.
     pub fn resume(mut self, how: Resume, signal: Option<i32>) -> Result<Running> {

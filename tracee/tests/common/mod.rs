@@ -2,6 +2,7 @@
 //! and helpers to drive them.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use nix::errno::Errno;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -159,4 +160,46 @@ pub fn run_all(mut task: Stopped) -> (i32, Vec<i64>) {
 /// Is there still a process with this id, be it a zombie?
 pub fn exists(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
+}
+
+pub const GETPID: i64 = libc::SYS_getpid;
+
+/// Makes getpid, whose result is the exit code.
+pub fn pid_as_exit_code() -> Guest {
+    Guest::new("void guest(u64 *s) { int p = getpid(); exit(p); }")
+}
+
+pub fn mmap_args(addr: u64) -> [u64; 6] {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    [
+        addr,
+        4096,
+        (libc::PROT_READ | libc::PROT_WRITE) as u64,
+        flags as u64,
+        u64::MAX,
+        0,
+    ]
+}
+
+/// Injects at the current stop and checks that nothing shows.
+pub fn inject_unnoticed(task: &mut Stopped) {
+    let before = *task.regs().unwrap();
+    let xstate = task.xstate().unwrap();
+    let stop = *task.stop();
+    assert_eq!(task.inject(GETPID, [0; 6]).unwrap(), i64::from(task.pid()));
+    assert_eq!(
+        task.inject(libc::SYS_mmap, mmap_args(0x5000_0000)).unwrap(),
+        0x5000_0000
+    );
+    let answers = task
+        .inject_many(&[
+            (libc::SYS_mmap, mmap_args(0x5000_0000)),
+            (libc::SYS_close, [99, 0, 0, 0, 0, 0]),
+        ])
+        .unwrap();
+    assert_eq!(answers, [-(Errno::EEXIST as i64), -(Errno::EBADF as i64)]);
+    task.memory().write(0x5000_0000, b"mapped").unwrap();
+    assert_eq!(*task.regs().unwrap(), before);
+    assert_eq!(task.xstate().unwrap(), xstate);
+    assert_eq!(*task.stop(), stop);
 }

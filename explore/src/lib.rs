@@ -1,1 +1,30 @@
-//! See ARCHITECTURE.md.
+//! The search engine of tracefork: explores the schedules of anything that implements [`System`].
+//!
+//! It knows nothing of processes. A system says what can happen next and makes it happen; the engine decides the order ([`Strategy`]), leaves out
+//! what is equivalent ([`reduce`]), remembers where it has been, goes back by marks or by re-execution, and collects outcomes and violations.
+//!
+//! Start with [`System`], which has a complete example, and [`Search`].
+
+#![warn(missing_docs)]
+
+mod config;
+mod footprint;
+mod marks;
+mod pool;
+mod progress;
+pub mod reduce;
+mod result;
+mod search;
+mod shared;
+mod strategy;
+mod system;
+mod tree;
+mod visited;
+mod worker;
+
+pub use config::{Config, Limits, Plan, Reduction, Strategy};
+pub use footprint::{Access, Footprint};
+pub use progress::{Counters, Progress};
+pub use result::{Coverage, Failure, Found, Limit, Observer, SearchResult};
+pub use search::Search;
+pub use system::{Candidate, Choice, Menu, Report, StepReport, System};

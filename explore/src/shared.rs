@@ -1,0 +1,230 @@
+//! What the workers of one search share: settings, counters, the visited set, the results, and the reason to stop.
+
+use crate::config::Plan;
+use crate::pool::Pool;
+use crate::progress::add;
+use crate::result::{Coverage, Failure, Found, Limit};
+use crate::visited::Visited;
+use crate::{Choice, Config, Observer, Progress, System};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// What the caller may hang into a search.
+pub(crate) struct Hooks<'a, V> {
+    pub stop: Option<&'a AtomicBool>,
+    pub memory: Option<&'a (dyn Fn() -> u64 + Sync)>,
+    pub observer: Option<&'a dyn Observer>,
+    /// Which violations count.
+    pub wanted: Option<&'a (dyn Fn(&V) -> bool + Sync)>,
+    /// Where the search begins.
+    pub start: Vec<Choice>,
+    /// A path that shows a wanted violation is not followed further.
+    pub end_at_violation: bool,
+    /// Stop at the first path that ends without a wanted violation.
+    pub until_clean_end: bool,
+}
+
+impl<V> Default for Hooks<'_, V> {
+    fn default() -> Self {
+        Self {
+            stop: None,
+            memory: None,
+            observer: None,
+            wanted: None,
+            start: Vec::new(),
+            end_at_violation: false,
+            until_clean_end: false,
+        }
+    }
+}
+
+pub(crate) struct Findings<S: System> {
+    pub outcomes: BTreeMap<S::Outcome, u64>,
+    pub violations: BTreeMap<S::Violation, (Vec<Choice>, u64)>,
+    pub failure: Option<Failure<S::Error>>,
+    limit: Option<Limit>,
+}
+
+pub(crate) struct Shared<'a, S: System> {
+    pub config: &'a Config,
+    pub plan: Plan,
+    pub hooks: &'a Hooks<'a, S::Violation>,
+    pub progress: &'a Progress,
+    pub visited: Visited,
+    pub pool: Pool,
+    /// The preemption bound has kept a choice from being explored.
+    pub withheld: AtomicBool,
+    findings: Mutex<Findings<S>>,
+    halted: AtomicBool,
+    /// Memory in use when it was last asked for.
+    memory: AtomicU64,
+    started: Instant,
+}
+
+/// Asking for the memory in use may cost a system call, so it is asked for every so many steps.
+const MEMORY_EVERY: u64 = 64;
+
+impl<'a, S: System> Shared<'a, S> {
+    pub fn new(config: &'a Config, hooks: &'a Hooks<'a, S::Violation>, progress: &'a Progress) -> Self {
+        let plan = config.plan();
+        let pool = match config.strategy {
+            crate::Strategy::Random { walks } | crate::Strategy::Pct { walks, .. } => {
+                Pool::with_walks(plan.jobs, walks)
+            }
+            _ => Pool::with_root(plan.jobs),
+        };
+        let findings = Findings {
+            outcomes: BTreeMap::new(),
+            violations: BTreeMap::new(),
+            failure: None,
+            limit: None,
+        };
+        Self {
+            config,
+            plan,
+            hooks,
+            progress,
+            visited: Visited::new(),
+            pool,
+            withheld: AtomicBool::new(false),
+            findings: Mutex::new(findings),
+            halted: AtomicBool::new(false),
+            memory: AtomicU64::new(hooks.memory.map_or(0, |ask| ask())),
+            started: Instant::now(),
+        }
+    }
+
+    fn findings(&self) -> MutexGuard<'_, Findings<S>> {
+        self.findings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the search for all workers. The first reason counts.
+    pub fn halt(&self, limit: Limit) {
+        self.findings().limit.get_or_insert(limit);
+        self.halted.store(true, Relaxed);
+        self.pool.close();
+    }
+
+    pub fn fail(&self, failure: Failure<S::Error>) {
+        self.findings().failure.get_or_insert(failure);
+        self.halt(Limit::Failure);
+    }
+
+    /// Whether the search is to end now; asked before every step.
+    pub fn must_stop(&self) -> bool {
+        if self.halted.load(Relaxed) {
+            return true;
+        }
+        let limits = &self.config.limits;
+        let progress = self.progress;
+        let steps = progress.transitions.load(Relaxed) + progress.reexecuted_steps.load(Relaxed);
+        if let Some(ask) = self.hooks.memory
+            && steps.is_multiple_of(MEMORY_EVERY)
+        {
+            self.memory.store(ask(), Relaxed);
+        }
+        let reached = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value >= limit);
+        let reason = if self.hooks.stop.is_some_and(|stop| stop.load(Relaxed)) {
+            Limit::Stopped
+        } else if reached(limits.states, progress.states_new.load(Relaxed)) {
+            Limit::States
+        } else if reached(limits.steps, steps) {
+            Limit::Steps
+        } else if limits.time.is_some_and(|time| self.started.elapsed() >= time) {
+            Limit::Time
+        } else if reached(limits.memory, self.memory.load(Relaxed)) {
+            Limit::Memory
+        } else {
+            return false;
+        };
+        self.halt(reason);
+        true
+    }
+
+    /// Reserves one live mark out of the budget.
+    pub fn reserve_mark(&self) -> bool {
+        if self
+            .config
+            .mark_memory
+            .is_some_and(|limit| self.memory.load(Relaxed) > limit)
+        {
+            return false;
+        }
+        let budget = u64::try_from(self.config.max_live_marks).unwrap_or(u64::MAX);
+        let progress = self.progress;
+        let reserved = progress
+            .marks_live
+            .fetch_update(Relaxed, Relaxed, |live| (live < budget).then_some(live + 1));
+        if let Ok(before) = reserved {
+            progress.marks_live_max.fetch_max(before + 1, Relaxed);
+        }
+        reserved.is_ok()
+    }
+
+    pub fn release_mark(&self) {
+        self.progress.marks_live.fetch_sub(1, Relaxed);
+    }
+
+    /// A path has ended. `counts`: it is an execution of its own, not one that was cut at an end that is known.
+    pub fn ended(&self, outcome: Option<S::Outcome>, counts: bool) {
+        if counts {
+            add(&self.progress.executions, 1);
+        }
+        match outcome {
+            Some(outcome) => *self.findings().outcomes.entry(outcome).or_default() += u64::from(counts),
+            None => drop(add(&self.progress.dead_ends, u64::from(counts))),
+        }
+    }
+
+    pub fn violated(&self, violation: S::Violation, path: Vec<Choice>) {
+        let mut findings = self.findings();
+        let known = findings
+            .violations
+            .entry(violation)
+            .or_insert_with(|| (path.clone(), 0));
+        known.1 += 1;
+        if (path.len(), &path) < (known.0.len(), &known.0) {
+            known.0 = path;
+        }
+        let enough = self
+            .config
+            .max_violations
+            .is_some_and(|max| findings.violations.len() >= max);
+        drop(findings);
+        if enough {
+            self.halt(Limit::Violations);
+        }
+    }
+
+    pub fn into_result(self) -> crate::SearchResult<S> {
+        let elapsed = self.started.elapsed();
+        let counters = self.progress.snapshot();
+        let findings = self.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let coverage = match (findings.limit, self.config.bound_preemptions) {
+            (Some(limit), _) => Coverage::Incomplete(limit),
+            (None, _) if counters.cut_paths > 0 => Coverage::Incomplete(Limit::Depth),
+            (None, _) if self.config.strategy.is_walk() => Coverage::Sampled,
+            (None, Some(preemptions)) => Coverage::Bounded {
+                preemptions,
+                exact: !self.withheld.load(Relaxed),
+            },
+            (None, None) => Coverage::Complete,
+        };
+        let found = |(violation, (path, times))| Found {
+            violation,
+            path,
+            times,
+        };
+        crate::SearchResult {
+            outcomes: findings.outcomes,
+            violations: findings.violations.into_iter().map(found).collect(),
+            counters,
+            coverage,
+            failure: findings.failure,
+            plan: self.plan,
+            elapsed,
+        }
+    }
+}

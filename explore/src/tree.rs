@@ -1,0 +1,199 @@
+//! The explored part of the state space that is still needed: the nodes with something left to do, and the paths to them.
+//!
+//! Depth first this is the stack, breadth first the queue with all its paths, in a random walk the one path. Nodes are slots in an arena; a
+//! node lives while a frontier holds it or one of its children lives. Marks are kept elsewhere (by slot), so that nothing here depends
+//! on the system that is searched.
+
+use crate::reduce::Sleeper;
+use crate::{Choice, Menu};
+use std::collections::VecDeque;
+
+pub(crate) type NodeId = usize;
+
+pub(crate) struct Node {
+    pub parent: Option<NodeId>,
+    /// The choice that led here from the parent.
+    pub via: Choice,
+    /// Steps from the initial state.
+    pub depth: u32,
+    /// The identity of the state, where identities are asked for.
+    pub id: Option<u128>,
+    pub menu: Menu,
+    /// Positions in `menu.choices` that are to be explored, in this order.
+    pub todo: VecDeque<usize>,
+    /// Positions in `menu.choices` that were put into `todo` at some time.
+    pub planned: Vec<bool>,
+    /// Threads that dynamic reduction has asked for.
+    pub requested: Vec<u32>,
+    /// What need not be explored here, and what was explored already.
+    pub sleep: Vec<Sleeper>,
+    /// On the path to here.
+    pub preemptions: u32,
+    /// A violation was seen on the path to here.
+    pub violated: bool,
+    children: usize,
+    held: bool,
+}
+
+impl Node {
+    pub fn new(via: Choice, depth: u32, menu: Menu, todo: VecDeque<usize>) -> Self {
+        let mut planned = vec![false; menu.choices.len()];
+        for &position in &todo {
+            planned[position] = true;
+        }
+        Self {
+            parent: None,
+            via,
+            depth,
+            id: None,
+            menu,
+            todo,
+            planned,
+            requested: Vec::new(),
+            sleep: Vec::new(),
+            preemptions: 0,
+            violated: false,
+            children: 0,
+            held: true,
+        }
+    }
+
+    pub fn is_asleep(&self, choice: Choice) -> bool {
+        self.sleep.iter().any(|s| s.choice == choice)
+    }
+
+    /// Positions that are neither planned nor asleep: what dynamic reduction may still ask for.
+    pub fn unplanned(&self) -> usize {
+        let awake = |(i, &planned): (usize, &bool)| !planned && !self.is_asleep(self.menu.choices[i].choice);
+        self.planned.iter().enumerate().filter(|&p| awake(p)).count()
+    }
+
+    /// Plans all choices of a thread that are awake.
+    pub fn request(&mut self, thread: u32) {
+        if !self.requested.contains(&thread) {
+            self.requested.push(thread);
+        }
+        for position in 0..self.menu.choices.len() {
+            let choice = self.menu.choices[position].choice;
+            if choice.thread == thread && !self.planned[position] && !self.is_asleep(choice) {
+                self.planned[position] = true;
+                self.todo.push_back(position);
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Tree {
+    slots: Vec<Option<Node>>,
+    free: Vec<NodeId>,
+    /// Slots whose nodes are gone, until [`Tree::reap`].
+    dead: Vec<NodeId>,
+}
+
+impl std::ops::Index<NodeId> for Tree {
+    type Output = Node;
+    fn index(&self, id: NodeId) -> &Node {
+        self.slots[id]
+            .as_ref()
+            .expect("a node id is only kept while its node lives")
+    }
+}
+
+impl std::ops::IndexMut<NodeId> for Tree {
+    fn index_mut(&mut self, id: NodeId) -> &mut Node {
+        self.slots[id]
+            .as_mut()
+            .expect("a node id is only kept while its node lives")
+    }
+}
+
+impl Tree {
+    /// Adds a node that a frontier holds.
+    pub fn insert(&mut self, node: Node) -> NodeId {
+        if let Some(parent) = node.parent {
+            self[parent].children += 1;
+        }
+        match self.free.pop() {
+            Some(id) => {
+                self.slots[id] = Some(node);
+                id
+            }
+            None => {
+                self.slots.push(Some(node));
+                self.slots.len() - 1
+            }
+        }
+    }
+
+    /// A frontier lets go of a node; it and the ancestors that only led to it are removed.
+    pub fn release(&mut self, id: NodeId) {
+        self[id].held = false;
+        let mut next = Some(id);
+        while let Some(id) = next {
+            let node = &self[id];
+            if node.held || node.children > 0 {
+                return;
+            }
+            next = node.parent;
+            self.slots[id] = None;
+            self.dead.push(id);
+            if let Some(parent) = next {
+                self[parent].children -= 1;
+            }
+        }
+    }
+
+    /// The slots of removed nodes; they may be used again from now on.
+    pub fn reap(&mut self) -> Vec<NodeId> {
+        let dead = std::mem::take(&mut self.dead);
+        self.free.extend(&dead);
+        dead
+    }
+
+    /// The choices from the root of the tree to a node.
+    pub fn path(&self, id: NodeId) -> Vec<Choice> {
+        let mut path = Vec::new();
+        let mut node = &self[id];
+        while let Some(parent) = node.parent {
+            path.push(node.via);
+            node = &self[parent];
+        }
+        path.reverse();
+        path
+    }
+
+    /// How many nodes live.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.slots.iter().flatten().count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(parent: Option<NodeId>, thread: u32) -> Node {
+        Node {
+            parent,
+            ..Node::new(Choice::of(thread), 0, Menu::default(), VecDeque::new())
+        }
+    }
+
+    #[test]
+    fn a_branch_dies_with_its_last_leaf() {
+        let mut tree = Tree::default();
+        let root = tree.insert(node(None, 0));
+        let a = tree.insert(node(Some(root), 1));
+        let b = tree.insert(node(Some(a), 2));
+        assert_eq!(tree.path(b), [Choice::of(1), Choice::of(2)]);
+        tree.release(root);
+        tree.release(a);
+        assert_eq!(tree.len(), 3);
+        tree.release(b);
+        assert_eq!(tree.len(), 0);
+        assert_eq!(tree.reap(), [b, a, root]);
+        assert_eq!(tree.insert(node(None, 0)), root);
+    }
+}

@@ -1,0 +1,590 @@
+//! The engine: one worker with one system. Take a choice from the frontier, go to its state, make the step, see where it leads.
+//!
+//! There is one loop for all strategies and reductions, and no recursion. The system is a thing with a position, so the expensive part is going
+//! somewhere else: from the nearest marked state on the way, or from the initial state, the rest of the way is executed again.
+
+use crate::pool::{Handover, Item};
+use crate::progress::add;
+use crate::reduce::dpor::{Backtrack, Dpor};
+use crate::reduce::{Sleeper, sleep};
+use crate::result::{Failure, Limit};
+use crate::shared::Shared;
+use crate::strategy::{self, Frontier};
+use crate::tree::{Node, NodeId, Tree};
+use crate::visited::Visit;
+use crate::{Choice, Menu, Reduction, Report, System};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+
+type Done<S> = Result<(), Failure<<S as System>::Error>>;
+
+pub(crate) struct Worker<'w, S: System> {
+    shared: &'w Shared<'w, S>,
+    system: &'w mut S,
+    frontier: Box<dyn Frontier + 'w>,
+    tree: Tree,
+    marks: crate::marks::Marks<S>,
+    dpor: Option<Dpor>,
+    /// The node whose state the system is in, if it is in one.
+    at: Option<NodeId>,
+    /// The path from the initial state to the root of the tree.
+    prefix: Vec<Choice>,
+}
+
+/// A state that was just reached, on its way to become a node.
+struct Arrival {
+    parent: Option<NodeId>,
+    via: Choice,
+    depth: u32,
+    sleep: Vec<Sleeper>,
+    preemptions: u32,
+    violated: bool,
+}
+
+impl<'w, S: System> Worker<'w, S> {
+    pub fn new(shared: &'w Shared<'w, S>, system: &'w mut S) -> Self {
+        Self {
+            shared,
+            system,
+            frontier: strategy::frontier(shared.config, shared.progress),
+            tree: Tree::default(),
+            marks: crate::marks::Marks::new(),
+            dpor: None,
+            at: None,
+            prefix: Vec::new(),
+        }
+    }
+
+    /// Works until the search is over. A failure is reported to the others.
+    pub fn run(mut self) {
+        if let Err(failure) = self.work() {
+            self.shared.fail(failure);
+        }
+        self.marks.forget_all(self.shared, self.system);
+    }
+
+    fn work(&mut self) -> Done<S> {
+        while !self.shared.must_stop()
+            && let Some(item) = self.shared.pool.take()
+        {
+            self.begin(item)?;
+            while let Some((node, position)) = self.frontier.next(&mut self.tree) {
+                if self.shared.must_stop() {
+                    return Ok(());
+                }
+                self.reap();
+                self.go_to(node)?;
+                self.advance(node, position)?;
+                self.share();
+            }
+            self.reap();
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, item: Item) -> Done<S> {
+        let walk = if let Item::Walk(number) = item { number } else { 0 };
+        self.frontier.begin(walk);
+        match item {
+            Item::Root | Item::Walk(_) => {
+                self.dpor = (self.shared.plan.reduction == Reduction::Dpor).then(Dpor::default);
+                self.prefix = self.shared.hooks.start.clone();
+                self.go_home()?;
+                self.re_execute(&self.prefix.clone(), 0)?;
+                let depth = self.prefix.len() as u32;
+                let via = self.prefix.last().copied().unwrap_or(Choice::of(0));
+                let (sleep, preemptions) = (Vec::new(), 0);
+                self.arrive(
+                    Arrival {
+                        parent: None,
+                        via,
+                        depth,
+                        sleep,
+                        preemptions,
+                        violated: false,
+                    },
+                    None,
+                )
+            }
+            Item::Node(handover) => self.take_over(*handover),
+        }
+    }
+
+    /// Continues where another worker left off.
+    fn take_over(&mut self, handover: Handover) -> Done<S> {
+        self.prefix = handover.path;
+        self.go_home()?;
+        self.re_execute(&self.prefix.clone(), 0)?;
+        let menu = self.system.enabled().map_err(|e| self.failure(e, None, None))?;
+        let mut todo = VecDeque::new();
+        for choice in handover.todo {
+            todo.push_back(menu.position(choice).ok_or_else(|| Failure::Desync {
+                path: self.prefix.clone(),
+                detail: format!("{choice:?} was enabled before, and is not now"),
+            })?);
+        }
+        let via = self.prefix.last().copied().unwrap_or(Choice::of(0));
+        let mut node = Node::new(via, self.prefix.len() as u32, menu, todo);
+        node.sleep = handover.sleep;
+        node.preemptions = handover.preemptions;
+        node.violated = handover.violated;
+        node.id = handover.id;
+        self.place(node)
+    }
+
+    /// Gives the shallowest node to an idle worker, if there is one.
+    fn share(&mut self) {
+        if self.dpor.is_some() || !self.shared.pool.is_hungry() {
+            return;
+        }
+        let Some(id) = self.frontier.spare(&self.tree) else {
+            return;
+        };
+        let path = [self.prefix.clone(), self.tree.path(id)].concat();
+        let node = &mut self.tree[id];
+        let todo = node.todo.drain(..).map(|p| node.menu.choices[p].choice).collect();
+        let sleep = node.sleep.clone();
+        let (preemptions, violated, id) = (node.preemptions, node.violated, node.id);
+        add(&self.shared.progress.handed_over, 1);
+        self.shared.pool.give(Handover {
+            path,
+            todo,
+            sleep,
+            preemptions,
+            violated,
+            id,
+        });
+    }
+
+    /// Forgets the marks of nodes that are gone.
+    fn reap(&mut self) {
+        for node in self.tree.reap() {
+            self.marks.forget(self.shared, self.system, node);
+            self.at.take_if(|at| *at == node);
+        }
+    }
+
+    /// To the initial state.
+    fn go_home(&mut self) -> Done<S> {
+        self.at = None;
+        if let Some(origin) = &self.marks.origin {
+            add(&self.shared.progress.marks_restored, 1);
+            return self
+                .system
+                .rewind(origin)
+                .map_err(|e| self.failure(e, None, None));
+        }
+        add(&self.shared.progress.resets, 1);
+        self.system.reset().map_err(|e| self.failure(e, None, None))?;
+        let config = self.shared.config;
+        let returns = config.strategy.is_walk()
+            || (self.shared.plan.jobs > 1 && config.max_live_marks / 2 >= self.shared.plan.jobs);
+        if returns {
+            let taken = self.marks.take_origin(self.shared, self.system);
+            taken.map_err(|e| self.failure(e, None, None))?;
+        }
+        Ok(())
+    }
+
+    /// To the state of a node, where the next choice was taken out already.
+    fn go_to(&mut self, target: NodeId) -> Done<S> {
+        if self.at == Some(target) {
+            return Ok(());
+        }
+        let start = self.nearest(target);
+        let returns = self.returns_to(target, 1);
+        match start {
+            Some(node) if self.at == Some(node) => {}
+            Some(node) => {
+                add(&self.shared.progress.marks_restored, 1);
+                let last = node == target && !returns;
+                let rewound = match self.marks.remove_if(self.shared, node, last) {
+                    Some(mark) => self.system.rewind_last(mark),
+                    None => self
+                        .marks
+                        .get(node)
+                        .map_or(Ok(()), |mark| self.system.rewind(mark)),
+                };
+                rewound.map_err(|e| self.failure(e, Some(node), None))?;
+            }
+            None => self.go_home()?,
+        }
+        self.at = None;
+        if start != Some(target) {
+            let from = start.map_or(0, |node| self.tree[node].depth as usize);
+            self.re_execute(&self.path_to(Some(target), None), from)?;
+            self.check_identity(target)?;
+        }
+        self.at = Some(target);
+        if returns {
+            let evict = self.frontier.newest_marks_first();
+            let taken = self.marks.take(self.shared, self.system, target, evict);
+            taken.map_err(|e| self.failure(e, Some(target), None))?;
+        }
+        Ok(())
+    }
+
+    /// The nearest node on the way to a node that can be gone to at once.
+    fn nearest(&self, target: NodeId) -> Option<NodeId> {
+        let mut next = Some(target);
+        while let Some(id) = next {
+            if self.at == Some(id) || self.marks.get(id).is_some() {
+                break;
+            }
+            next = self.tree[id].parent;
+        }
+        next
+    }
+
+    /// Whether a node is come back to after one more choice was taken, `taken` of them being out of `todo` already.
+    fn returns_to(&self, id: NodeId, taken: usize) -> bool {
+        let node = &self.tree[id];
+        let open = node.todo.len() + taken + if self.dpor.is_some() { node.unplanned() } else { 0 };
+        open > 1 && !self.shared.config.strategy.is_walk()
+    }
+
+    /// Executes a path, from the initial state to the current one and beyond, from its step `from` on.
+    fn re_execute(&mut self, path: &[Choice], from: usize) -> Done<S> {
+        for (step, &choice) in path.iter().enumerate().skip(from) {
+            add(&self.shared.progress.reexecuted_steps, 1);
+            let so_far = || path[..=step].to_vec();
+            let report = self.system.step(choice);
+            let report = report.map_err(|error| Failure::System {
+                error,
+                path: so_far(),
+            })?;
+            if report.end.is_some() {
+                let detail = "the last step ended the path when it was executed again".to_owned();
+                return Err(Failure::Desync {
+                    path: so_far(),
+                    detail,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a re-executed path led to the same state.
+    fn check_identity(&mut self, target: NodeId) -> Done<S> {
+        let Some(expected) = self.tree[target].id else {
+            return Ok(());
+        };
+        let found = self
+            .system
+            .state_id()
+            .map_err(|e| self.failure(e, Some(target), None))?;
+        if found == expected {
+            return Ok(());
+        }
+        let detail = format!("state {expected:032x} became {found:032x} when its path was executed again");
+        Err(Failure::Desync {
+            path: self.path_to(Some(target), None),
+            detail,
+        })
+    }
+
+    /// Takes a choice in the current state, which is that of `from`.
+    fn advance(&mut self, from: NodeId, position: usize) -> Done<S> {
+        let progress = self.shared.progress;
+        let node = &self.tree[from];
+        let choice = node.menu.choices[position].choice;
+        let depth = node.depth + 1;
+        let preemptions = node.preemptions + u32::from(node.menu.preempts(choice));
+        let mut violated = node.violated;
+        self.at = None;
+        let report = self
+            .system
+            .step(choice)
+            .map_err(|e| self.failure(e, Some(from), Some(choice)))?;
+        add(&progress.transitions, 1);
+        progress.max_depth.fetch_max(u64::from(depth), Relaxed);
+        let sleep = self.reduce(from, position, &report)?;
+        let Report::<S> { violations, end, .. } = report;
+        for violation in violations {
+            if self.shared.hooks.wanted.is_none_or(|wanted| wanted(&violation)) {
+                self.shared
+                    .violated(violation, self.path_to(Some(from), Some(choice)));
+                violated = true;
+            }
+        }
+        if violated && self.shared.hooks.end_at_violation {
+            return Ok(());
+        }
+        self.arrive(
+            Arrival {
+                parent: Some(from),
+                via: choice,
+                depth,
+                sleep,
+                preemptions,
+                violated,
+            },
+            end,
+        )
+    }
+
+    /// Tells the reduction what was executed; returns who sleeps after it.
+    fn reduce(
+        &mut self,
+        from: NodeId,
+        position: usize,
+        report: &Report<S>,
+    ) -> Result<Vec<Sleeper>, Failure<S::Error>> {
+        if self.shared.plan.reduction == Reduction::None {
+            return Ok(Vec::new());
+        }
+        let candidate = self.tree[from].menu.choices[position].clone();
+        let choice = candidate.choice;
+        let mut performed = report
+            .performed
+            .clone()
+            .unwrap_or_else(|| candidate.footprint.clone());
+        let mut killed = Vec::new();
+        let mut left = None;
+        if report.end.is_some() {
+            let after = self
+                .system
+                .enabled()
+                .map_err(|e| self.failure(e, Some(from), Some(choice)))?;
+            let others = self.tree[from].menu.choices.iter().map(|c| c.choice.thread);
+            killed = others
+                .filter(|&t| t != choice.thread && !after.knows(t))
+                .collect();
+            // A crash ends the process, though there may be no other thread left in it to show that.
+            let crashed = !report.violations.is_empty() && after.blocked.is_empty();
+            if crashed || !killed.is_empty() {
+                performed = performed.and_ending();
+            }
+            left = Some(after);
+        }
+        if let Some(dpor) = &mut self.dpor {
+            let length = self.tree[from].depth as usize - self.prefix.len();
+            let found = dpor.executed(length, choice, &candidate.footprint, &performed, &killed);
+            let blocked = left.map(|left| dpor.reached(&left));
+            self.backtrack(found);
+            self.backtrack(blocked.unwrap_or_default());
+        }
+        let node = &mut self.tree[from];
+        let sleep = sleep::after(&node.sleep, choice, &performed);
+        node.sleep.push(Sleeper {
+            choice,
+            footprint: performed,
+        });
+        Ok(sleep)
+    }
+
+    /// Plans what dynamic reduction asks for.
+    fn backtrack(&mut self, found: Vec<Backtrack>) {
+        for Backtrack { node, one_of } in found {
+            let node = &mut self.tree[node];
+            match one_of.last() {
+                None => node
+                    .menu
+                    .threads()
+                    .into_iter()
+                    .for_each(|thread| node.request(thread)),
+                Some(_) if one_of.iter().any(|t| node.requested.contains(t)) => {}
+                Some(&thread) => node.request(thread),
+            }
+        }
+    }
+
+    /// Sees what is to be done in a state that was just reached.
+    fn arrive(&mut self, arrival: Arrival, end: Option<S::Outcome>) -> Done<S> {
+        let shared = self.shared;
+        let observed = shared.hooks.observer.is_some();
+        let id = match shared.config.hash || observed {
+            true => Some(
+                self.system
+                    .state_id()
+                    .map_err(|e| self.arrival_failure(e, &arrival))?,
+            ),
+            false => None,
+        };
+        let walk = shared.config.strategy.is_walk();
+        let known = |key: Option<u128>, asleep: &[Choice], preemptions| match key {
+            Some(key) if shared.config.hash => shared.visited.visit(key, asleep, preemptions),
+            _ => Visit::New,
+        };
+        if let Some(outcome) = end {
+            let new = known(id, &[], 0) == Visit::New;
+            self.count_arrival(&arrival, id, new);
+            shared.ended(Some(outcome), new || walk);
+            self.check_clean(&arrival);
+            return Ok(());
+        }
+        let asleep = sleep::keys(&arrival.sleep);
+        let bounded = shared.config.bound_preemptions.is_some();
+        let at_limit = shared
+            .config
+            .limits
+            .depth
+            .is_some_and(|limit| arrival.depth >= limit);
+        let mut menu = None;
+        if bounded || at_limit || self.dpor.is_some() {
+            menu = Some(self.menu(&arrival)?);
+        }
+        let key = id.map(|id| {
+            if bounded {
+                with_running(id, menu.as_ref())
+            } else {
+                id
+            }
+        });
+        if at_limit && menu.as_ref().is_some_and(|menu| !menu.choices.is_empty()) {
+            let is_known = shared.config.hash
+                && key.is_some_and(|key| shared.visited.is_known(key, &asleep, arrival.preemptions));
+            if is_known && !walk {
+                self.count_arrival(&arrival, id, false);
+            } else {
+                add(&shared.progress.cut_paths, 1);
+            }
+            return Ok(());
+        }
+        let visit = known(key, &asleep, arrival.preemptions);
+        self.count_arrival(&arrival, id, visit == Visit::New);
+        if visit == Visit::Known && !walk {
+            return Ok(());
+        }
+        let menu = match menu {
+            Some(menu) => menu,
+            None => self.menu(&arrival)?,
+        };
+        if menu.choices.is_empty() {
+            shared.ended(None, visit == Visit::New || walk);
+            self.check_clean(&arrival);
+            return Ok(());
+        }
+        self.expand(arrival, id, menu, visit)
+    }
+
+    /// Makes a node of a state, with what is to be explored there.
+    fn expand(&mut self, arrival: Arrival, id: Option<u128>, menu: Menu, visit: Visit) -> Done<S> {
+        let shared = self.shared;
+        let Arrival {
+            parent,
+            via,
+            depth,
+            mut sleep,
+            preemptions,
+            violated,
+        } = arrival;
+        let mut todo: VecDeque<usize> = (0..menu.choices.len()).collect();
+        if let Some(bound) = shared.config.bound_preemptions
+            && preemptions >= bound
+        {
+            todo.retain(|&p| !menu.preempts(menu.choices[p].choice));
+            if todo.len() < menu.choices.len() {
+                shared.withheld.store(true, Relaxed);
+            }
+        }
+        if let Visit::Woken { now, still } = visit {
+            todo.retain(|&p| now.contains(&menu.choices[p].choice));
+            sleep.retain(|s| still.contains(&s.choice));
+        }
+        todo.retain(|&p| !sleep.iter().any(|s| s.choice == menu.choices[p].choice));
+        let Some(&first) = todo.front() else {
+            add(&shared.progress.sleep_blocked, 1);
+            return Ok(());
+        };
+        if self.dpor.is_some() {
+            todo.clear();
+        }
+        let first = menu.choices[first].choice.thread;
+        let mut node = Node::new(via, depth, menu, todo);
+        node.parent = parent;
+        node.id = id;
+        node.sleep = sleep;
+        node.preemptions = preemptions;
+        node.violated = violated;
+        if self.dpor.is_some() {
+            node.request(first);
+        }
+        self.place(node)
+    }
+
+    /// Puts a node for the current state into the tree and the frontier.
+    fn place(&mut self, node: Node) -> Done<S> {
+        let id = self.tree.insert(node);
+        if let Some(dpor) = &mut self.dpor {
+            dpor.placed(id);
+        }
+        if self.returns_to(id, 0) {
+            let evict = self.frontier.newest_marks_first();
+            let taken = self.marks.take(self.shared, self.system, id, evict);
+            taken.map_err(|e| self.failure(e, Some(id), None))?;
+        }
+        self.at = Some(id);
+        self.frontier.reached(&mut self.tree, id);
+        Ok(())
+    }
+
+    fn menu(&mut self, arrival: &Arrival) -> Result<Menu, Failure<S::Error>> {
+        let menu = self
+            .system
+            .enabled()
+            .map_err(|e| self.arrival_failure(e, arrival))?;
+        debug_assert!(
+            menu.choices.is_sorted_by(|a, b| a.choice < b.choice),
+            "choices come sorted"
+        );
+        if let Some(dpor) = &mut self.dpor {
+            let found = dpor.reached(&menu);
+            self.backtrack(found);
+        }
+        Ok(menu)
+    }
+
+    fn count_arrival(&self, arrival: &Arrival, id: Option<u128>, new: bool) {
+        let progress = self.shared.progress;
+        add(
+            if new {
+                &progress.states_new
+            } else {
+                &progress.states_revisited
+            },
+            1,
+        );
+        let (Some(observer), Some(id)) = (self.shared.hooks.observer, id) else {
+            return;
+        };
+        if let Some(from) = arrival.parent.and_then(|parent| self.tree[parent].id) {
+            observer.edge(from, arrival.via, id);
+        }
+        if new {
+            observer.state(id, arrival.depth);
+        }
+    }
+
+    fn check_clean(&self, arrival: &Arrival) {
+        if self.shared.hooks.until_clean_end && !arrival.violated {
+            self.shared.halt(Limit::Goal);
+        }
+    }
+
+    /// The choices from the initial state to a node, and one more.
+    fn path_to(&self, node: Option<NodeId>, then: Option<Choice>) -> Vec<Choice> {
+        let mut path = self.prefix.clone();
+        path.extend(node.into_iter().flat_map(|node| self.tree.path(node)));
+        path.extend(then);
+        path
+    }
+
+    fn failure(&self, error: S::Error, node: Option<NodeId>, then: Option<Choice>) -> Failure<S::Error> {
+        Failure::System {
+            error,
+            path: self.path_to(node, then),
+        }
+    }
+
+    fn arrival_failure(&self, error: S::Error, arrival: &Arrival) -> Failure<S::Error> {
+        self.failure(error, arrival.parent, arrival.parent.map(|_| arrival.via))
+    }
+}
+
+/// Under a preemption bound, what a state can still lead to depends on who is running.
+fn with_running(id: u128, menu: Option<&Menu>) -> u128 {
+    let running = menu.and_then(|menu| menu.running.filter(|&t| menu.offers(t)));
+    let spread = |t: u32| (u128::from(t) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    id ^ running.map_or(0, spread)
+}

@@ -359,7 +359,7 @@ impl<'w, S: System> Worker<'w, S> {
         }
         if let Some(dpor) = &mut self.dpor {
             let length = self.tree[from].depth as usize - self.prefix.len();
-            let found = dpor.executed(length, choice, &candidate.footprint, &performed, &killed);
+            let found = dpor.executed(length, choice, &performed, &killed);
             let blocked = left.map(|left| dpor.reached(&left));
             self.backtrack(found);
             self.backtrack(blocked.unwrap_or_default());
@@ -415,6 +415,7 @@ impl<'w, S: System> Worker<'w, S> {
         }
         let asleep = sleep::keys(&arrival.sleep);
         let bounded = shared.config.bound_preemptions.is_some();
+        let preemptions = if bounded { arrival.preemptions } else { 0 };
         let at_limit = shared
             .config
             .limits
@@ -433,7 +434,7 @@ impl<'w, S: System> Worker<'w, S> {
         });
         if at_limit && menu.as_ref().is_some_and(|menu| !menu.choices.is_empty()) {
             let is_known = shared.config.hash
-                && key.is_some_and(|key| shared.visited.is_known(key, &asleep, arrival.preemptions));
+                && key.is_some_and(|key| shared.visited.is_known(key, &asleep, preemptions));
             if is_known && !walk {
                 self.count_arrival(&arrival, id, false);
             } else {
@@ -441,7 +442,7 @@ impl<'w, S: System> Worker<'w, S> {
             }
             return Ok(());
         }
-        let visit = known(key, &asleep, arrival.preemptions);
+        let visit = known(key, &asleep, preemptions);
         self.count_arrival(&arrival, id, visit == Visit::New);
         if visit == Visit::Known && !walk {
             return Ok(());
@@ -487,10 +488,14 @@ impl<'w, S: System> Worker<'w, S> {
             add(&shared.progress.sleep_blocked, 1);
             return Ok(());
         };
+        // Dynamic reduction begins with one thread. Not with one that has just yielded, or a spin loop would never see what it waits for.
+        let yielded = (depth > 0 && menu.running.is_none()).then_some(via.thread);
+        let thread_at = |p: usize| menu.choices[p].choice.thread;
+        let other = todo.iter().map(|&p| thread_at(p)).find(|&t| Some(t) != yielded);
+        let first = other.unwrap_or(thread_at(first));
         if self.dpor.is_some() {
             todo.clear();
         }
-        let first = menu.choices[first].choice.thread;
         let mut node = Node::new(via, depth, menu, todo);
         node.parent = parent;
         node.id = id;

@@ -1,12 +1,18 @@
-//! Dynamic partial-order reduction after Flanagan and Godefroid (POPL 2005).
+//! Dynamic partial-order reduction with source sets (Abdulla, Aronis, Jonsson, Sagonas: *Source sets*, JACM 2017), which grew out of the one by Flanagan
+//! and Godefroid (POPL 2005).
 //!
-//! At every state of the path, for every pending operation (blocked ones too: a lock that is held would otherwise never be seen to compete), find
-//! the last executed operation that is dependent with it and does not happen before it. These two could come in the other order; so at the
-//! state before that operation, a thread that leads there must be explored as well. If none of them can run there, all that can do.
+//! When an operation is executed, look at every executed operation that is dependent with it and did not have to come before it. These two could
+//! come in the other order; so at the state before the earlier one, a thread that can begin a way to the later one must be explored as well. If
+//! no such thread can run there, all that can do.
 //!
-//! Happens-before is kept in vector clocks over the executed footprints. Two additions to the paper:
-//! - an operation has several alternatives: a thread is explored with all of them, and "can run there" means the very same alternative;
-//! - what an operation performed may be more than what it announced (a crash): what it performed is looked at too, right after it.
+//! Happens-before is kept in vector clocks over the footprints that were performed, so an operation that did more than it had announced (a
+//! crash) needs no special care. What differs from the papers:
+//! - Operations can block. A blocked one is treated at every state as if it were executed there: a lock that is held would otherwise never be seen to
+//!   compete if it is never released. And since the release of a lock hides its acquisition from the next acquisition, though only the two
+//!   acquisitions can be reversed, not only the latest operation of a chain of dependent ones is looked at, but all.
+//! - An operation may have several alternatives: a thread is explored with all of them, and "can run there" means the very same alternative.
+//! - Flanagan and Godefroid look at the last race of each pending operation only, and allow any thread on the way. Together with sleep sets that loses
+//!   schedules: the thread that would lead to the next race may be asleep.
 
 use crate::tree::NodeId;
 use crate::{Access, Candidate, Choice, Footprint, Menu};
@@ -96,24 +102,20 @@ impl Dpor {
         &mut self,
         length: usize,
         choice: Choice,
-        announced: &Footprint,
         performed: &Footprint,
         killed: &[u32],
     ) -> Vec<Backtrack> {
         self.truncate(length);
         let past = self.past_of(choice.thread);
-        let mut found = Vec::new();
-        if !announced.covers(performed) {
-            found.extend(self.reversal(choice, performed, &past));
-        }
+        let mut clock = past.clone();
+        self.join_dependent(&mut clock, performed);
+        let mut found = self.reversals(choice, performed, &past, &clock);
         if let Some(node) = self.stops[length].node {
             found.extend(killed.iter().map(|&thread| Backtrack {
                 node,
                 one_of: vec![thread],
             }));
         }
-        let mut clock = past;
-        self.join_dependent(&mut clock, performed);
         clock.raise(choice.thread, length + 1);
         for &(object, access) in performed.accesses() {
             self.objects
@@ -143,8 +145,8 @@ impl Dpor {
             }
         }
         let mut found = Vec::new();
-        for pending in menu.choices.iter().chain(&menu.blocked) {
-            found.extend(self.races_of(pending));
+        for pending in &menu.blocked {
+            found.extend(self.races_of_blocked(pending));
         }
         self.stops.push(Stop {
             node: None,
@@ -160,19 +162,21 @@ impl Dpor {
         }
     }
 
-    fn races_of(&self, pending: &Candidate) -> Option<Backtrack> {
-        let last = self.events.last()?;
-        let thread = pending.choice.thread;
-        let past = self.past_of(thread);
-        let unchanged = last.choice.thread != thread
-            && self.stops.last().is_some_and(|before| {
-                before.menu.choices.contains(pending) || before.menu.blocked.contains(pending)
-            });
-        // Nothing changed for this operation, except that there is one event more: earlier ones were compared at the state before.
-        if unchanged && !last.footprint.conflicts(&pending.footprint) {
-            return None;
+    fn races_of_blocked(&self, pending: &Candidate) -> Vec<Backtrack> {
+        let Some(last) = self.events.last() else {
+            return Vec::new();
+        };
+        let before = self.stops.last().map(|stop| &stop.menu.blocked);
+        // Nothing changed for this operation: it was compared at the state before.
+        if before.is_some_and(|blocked| blocked.contains(pending))
+            && !last.footprint.conflicts(&pending.footprint)
+        {
+            return Vec::new();
         }
-        self.reversal(pending.choice, &pending.footprint, &past)
+        let past = self.past_of(pending.choice.thread);
+        let mut known = past.clone();
+        self.join_dependent(&mut known, &pending.footprint);
+        self.reversals(pending.choice, &pending.footprint, &past, &known)
     }
 
     /// What a thread knows before its next operation.
@@ -212,52 +216,81 @@ impl Dpor {
         }
     }
 
-    /// The last event that races with an operation, and what to explore before it.
-    fn reversal(&self, choice: Choice, footprint: &Footprint, past: &Clock) -> Option<Backtrack> {
-        let races = |position: usize| {
-            let event = &self.events[position];
-            event.choice.thread != choice.thread && past.get(event.choice.thread) <= position
-        };
-        let position = if footprint.is_global() {
-            (0..self.events.len()).rev().find(|&p| races(p))
-        } else {
-            let in_object = |&(object, access): &(u64, Access)| {
-                let list = self.objects.get(&object)?;
-                let conflicting = |e: &&(usize, bool)| e.1 || access == Access::Write;
-                list.iter()
-                    .rev()
-                    .filter(conflicting)
-                    .map(|e| e.0)
-                    .find(|&p| races(p))
-            };
-            let in_objects = footprint.accesses().iter().filter_map(in_object).max();
-            in_objects.max(self.globals.iter().rev().copied().find(|&p| races(p)))
-        }?;
-        let node = self.stops[position].node?;
-        Some(Backtrack {
-            node,
-            one_of: self.ways_to(choice, past, position),
-        })
+    /// Whether an event is neither by a thread nor in its past.
+    fn races(&self, position: usize, thread: u32, past: &Clock) -> bool {
+        let other = self.events[position].choice.thread;
+        other != thread && past.get(other) <= position
     }
 
-    /// Threads that can run before the event at `position` and lead towards `choice` without it; all that can run if there is none.
-    fn ways_to(&self, choice: Choice, past: &Clock, position: usize) -> Vec<u32> {
-        let enabled = &self.stops[position].menu;
-        let mut ways = Vec::new();
-        for &(thread, known) in &past.0 {
-            // Events of this thread after `position` are in the past of the operation; the first of them must be possible there.
-            if known > position + 1
-                && let Some(first) = self.first_after(thread, position)
-                && enabled.position(self.events[first].choice).is_some()
+    /// The events that race with an operation, and what to explore before each. `past`: what its thread knew before it; `known`: what must come before
+    /// it in this path.
+    fn reversals(
+        &self,
+        choice: Choice,
+        footprint: &Footprint,
+        past: &Clock,
+        known: &Clock,
+    ) -> Vec<Backtrack> {
+        let mut conflicting: Vec<usize> = if footprint.is_global() {
+            (0..self.events.len()).collect()
+        } else {
+            let in_object = |&(object, access): &(u64, Access)| {
+                let list = self.objects.get(&object).into_iter().flatten();
+                list.filter(move |e| e.1 || access == Access::Write).map(|e| e.0)
+            };
+            footprint
+                .accesses()
+                .iter()
+                .flat_map(in_object)
+                .chain(self.globals.iter().copied())
+                .collect()
+        };
+        conflicting.sort_unstable();
+        conflicting.dedup();
+        let mut found = Vec::new();
+        for position in conflicting.into_iter().rev() {
+            if self.races(position, choice.thread, past)
+                && let Some(node) = self.stops[position].node
             {
-                ways.push(thread);
+                found.push(Backtrack {
+                    node,
+                    one_of: self.ways_to(choice, known, position),
+                });
             }
         }
-        let moved = self.first_after(choice.thread, position).is_some();
-        if !moved && enabled.position(choice).is_some() {
-            ways.push(choice.thread);
+        found
+    }
+
+    /// Threads that can run before the event at `position` and begin a way to `choice` without it; none if there is no such thread.
+    ///
+    /// The way is what is known to come before `choice`, from `position` on, and not because of the event there. It can begin only with an event that depends on no other event of the way.
+    fn ways_to(&self, choice: Choice, known: &Clock, position: usize) -> Vec<u32> {
+        let enabled = &self.stops[position].menu;
+        let avoided = self.events[position].choice.thread;
+        let on_the_way = |&(thread, known): &(u32, usize)| {
+            let first = self
+                .first_after(thread, position)
+                .filter(|&first| known > first)?;
+            (self.events[first].clock.get(avoided) <= position).then_some(first)
+        };
+        let firsts: Vec<usize> = known.0.iter().filter_map(on_the_way).collect();
+        if firsts.is_empty() {
+            let possible = enabled.position(choice).is_some();
+            return if possible { vec![choice.thread] } else { Vec::new() };
         }
-        ways
+        let begins = |&first: &usize| {
+            let event = &self.events[first];
+            let alone = firsts
+                .iter()
+                .all(|&f| f == first || event.clock.get(self.events[f].choice.thread) <= f);
+            alone && enabled.position(event.choice).is_some()
+        };
+        firsts
+            .iter()
+            .copied()
+            .filter(begins)
+            .map(|first| self.events[first].choice.thread)
+            .collect()
     }
 
     fn first_after(&self, thread: u32, position: usize) -> Option<usize> {

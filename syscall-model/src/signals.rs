@@ -19,6 +19,7 @@ use crate::model::Model;
 use crate::thread::{Thread, Tid};
 use crate::wait::WaitFor;
 use std::collections::BTreeMap;
+use syscalls::Errno;
 
 pub const FIRST_REAL_TIME: i32 = 32;
 pub const LAST: i32 = 64;
@@ -206,7 +207,6 @@ impl Signals {
     /// A handler is about to run: the mask for its frame, which `sigreturn` brings back. Blocks what the
     /// handler wants blocked. Look at the alternate stack before, an autodisarmed one is gone after.
     pub fn begin_handler(model: &mut Model, tid: Tid, delivery: &Delivery) -> u64 {
-        const SS_AUTODISARM: i32 = 1 << 31;
         let thread = model.thread_mut(tid);
         let to_restore = thread.saved_mask.take().unwrap_or(thread.mask);
         if let Disposition::Handler { flags, mask, .. } = delivery.action {
@@ -227,7 +227,11 @@ impl Signals {
     pub fn end_handler(model: &mut Model, tid: Tid, mask: u64, altstack: (u64, u64, i32)) {
         let thread = model.thread_mut(tid);
         thread.mask = mask & !UNBLOCKABLE;
-        thread.altstack = altstack;
+        // The handler may have written to its frame; like the kernel, do not take what makes no sense.
+        let (base, size, flags) = altstack;
+        if let Ok(altstack) = alternate_stack(base, size, flags) {
+            thread.altstack = altstack;
+        }
         Self::settle(model);
     }
 
@@ -303,6 +307,20 @@ impl Signals {
         for thread in model.threads.values_mut() {
             thread.signals.discard(opposite);
         }
+    }
+
+    /// A signal that ends the process whatever thread it goes to, and that some thread does not block: the
+    /// kernel then ends all threads at once, before the sender returns. (One that leaves a core file waits
+    /// for its thread instead.)
+    pub fn fatal(model: &Model) -> Option<i32> {
+        let threads = model.threads.values();
+        let private = threads.fold(0, |set, t| set | t.signals.set() & !blocked(t));
+        let shared = model
+            .signals
+            .takers
+            .keys()
+            .fold(0, |set, &signo| set | bit(signo));
+        numbers(private | shared).find(|&signo| model.signals.disposition(signo) == Disposition::Terminate)
     }
 
     /// Takes a pending signal of `set` without acting on it: `sigwait`, a signalfd.
@@ -391,6 +409,20 @@ fn blocked(thread: &Thread) -> u64 {
         _ => 0,
     };
     thread.mask | waited
+}
+
+const SS_AUTODISARM: i32 = 1 << 31;
+
+/// An alternate stack as `sigaltstack` takes it.
+pub(crate) fn alternate_stack(base: u64, size: u64, flags: i32) -> Result<(u64, u64, i32), Errno> {
+    const MINIMUM: u64 = 2048;
+    match flags & !SS_AUTODISARM {
+        libc::SS_DISABLE => Ok((0, 0, flags)),
+        // SS_ONSTACK is accepted for the sake of old programs and means nothing.
+        0 | libc::SS_ONSTACK if size < MINIMUM => Err(Errno::ENOMEM),
+        0 | libc::SS_ONSTACK => Ok((base, size, flags & SS_AUTODISARM)),
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 /// Where a handler's frame goes: the top of the alternate stack if the action asks for it, there is one, and

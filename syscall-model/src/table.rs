@@ -7,8 +7,8 @@
 use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::handlers::{
-    attributes, clock, files, futex, identity, invisible, io, limits, mapping, memory, misc, scheduling,
-    signals, threads, timers,
+    attributes, clock, exec, files, futex, identity, invisible, io, limits, mapping, memory, misc,
+    scheduling, signals, threads, timers,
 };
 use crate::model::Cx;
 use crate::signals::Signals;
@@ -334,7 +334,11 @@ pub static TABLE: [Row; ROWS] = [
     ),
     row(Sysno::fork, Fatal, "a second process is not modelled"),
     row(Sysno::vfork, Fatal, "a second process is not modelled"),
-    row(Sysno::execve, Fatal, "not modelled"),
+    row(
+        Sysno::execve,
+        Model(exec::execve, exec::prepare),
+        "the kernel loads the new program; only while the process has a single thread, and only files of this machine",
+    ),
     row(
         Sysno::exit,
         Model(threads::exit, threads::prepare_exit),
@@ -427,7 +431,7 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::getrlimit,
         Model(limits::getrlimit, invisible),
-        "a fixed table, the same on every machine; settable within the model, not enforced beyond RLIMIT_NOFILE",
+        "a fixed table, the same on every machine; settable within the model but not enforced",
     ),
     row(
         Sysno::getrusage,
@@ -722,7 +726,7 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::setrlimit,
         Model(limits::setrlimit, invisible),
-        "a fixed table, the same on every machine; settable within the model, not enforced beyond RLIMIT_NOFILE",
+        "a fixed table, the same on every machine; settable within the model but not enforced",
     ),
     row(
         Sysno::chroot,
@@ -1208,7 +1212,7 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::prlimit64,
         Model(limits::prlimit64, invisible),
-        "a fixed table, the same on every machine; settable within the model, not enforced beyond RLIMIT_NOFILE",
+        "a fixed table, the same on every machine; settable within the model but not enforced",
     ),
     row(
         Sysno::name_to_handle_at,
@@ -1289,7 +1293,11 @@ pub static TABLE: [Row; ROWS] = [
         Refuse(Errno::EPERM),
         "runs code in the kernel; needs a privilege",
     ),
-    row(Sysno::execveat, Fatal, "not modelled"),
+    row(
+        Sysno::execveat,
+        Model(exec::execveat, exec::prepare),
+        "as execve; without a path refused (ENOSYS), fexecve then uses /proc/self/fd",
+    ),
     row(
         Sysno::userfaultfd,
         Refuse(Errno::ENOSYS),

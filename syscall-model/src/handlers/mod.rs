@@ -2,6 +2,7 @@
 
 pub mod attributes;
 pub mod clock;
+pub mod exec;
 pub mod files;
 pub mod futex;
 pub mod identity;

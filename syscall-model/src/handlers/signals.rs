@@ -6,7 +6,7 @@ use crate::effect::{Effect, Outcome, Prepared};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::object::{Object, Touch};
-use crate::signals::{Action, LAST, SI_TKILL, SigInfo, Signals, UNBLOCKABLE, bit};
+use crate::signals::{Action, LAST, SI_TKILL, SigInfo, Signals, UNBLOCKABLE, alternate_stack, bit};
 use crate::thread::Tid;
 use crate::wait::{OnSignal, Wait, WaitFor, Wake};
 use syscalls::Errno;
@@ -145,21 +145,13 @@ pub fn rt_sigreturn(_: &mut Cx, _: &Call) -> Outcome {
 /// `sigaltstack(new, old)`. The model has no registers, so it cannot tell whether the thread stands on the
 /// alternate stack: it never reports `SS_ONSTACK` and never refuses a change with `EPERM`.
 pub fn sigaltstack(cx: &mut Cx, call: &Call) -> Outcome {
-    const SS_AUTODISARM: i32 = 1 << 31;
-    const MINIMUM: u64 = 2048;
     let (new, old) = (call.word(0), call.word(1));
     let before = cx.thread().altstack;
     if new != 0 {
         let base = cx.mem.read_u64(new)?;
         let flags = cx.mem.read_u32(new + 8)? as i32;
         let size = cx.mem.read_u64(new + 16)?;
-        cx.thread().altstack = match flags & !SS_AUTODISARM {
-            libc::SS_DISABLE => (0, 0, flags),
-            // SS_ONSTACK is accepted for the sake of BSD programs and means nothing.
-            0 | libc::SS_ONSTACK if size < MINIMUM => return Err(Errno::ENOMEM),
-            0 | libc::SS_ONSTACK => (base, size, flags & SS_AUTODISARM),
-            _ => return Err(Errno::EINVAL),
-        };
+        cx.thread().altstack = alternate_stack(base, size, flags)?;
     }
     if old != 0 {
         cx.mem.write_u64(old, before.0)?;
@@ -200,6 +192,14 @@ fn probe_or_valid(signo: i32) -> Result<Option<i32>, Errno> {
     valid(signo).map(Some)
 }
 
+/// After sending: the sender may not live to see the call return.
+fn sent(cx: &Cx) -> Outcome {
+    Ok(match Signals::fatal(cx.model) {
+        Some(signo) => Effect::Die(signo),
+        None => Effect::DoneCheckSignals(0),
+    })
+}
+
 /// `kill(pid, signo)`: to itself by its pid or its group. No other process is in sight: `ESRCH`, or `EPERM`
 /// for the one that every process knows to be there, init.
 pub fn kill(cx: &mut Cx, call: &Call) -> Outcome {
@@ -217,7 +217,7 @@ pub fn kill(cx: &mut Cx, call: &Call) -> Outcome {
         let info = SigInfo::user(signo, process.pid, process.user.real);
         Signals::send_process(cx.model, info);
     }
-    Ok(Effect::DoneCheckSignals(0))
+    sent(cx)
 }
 
 fn send_to_thread(cx: &mut Cx, tid: i32, signo: i32) -> Outcome {
@@ -230,7 +230,7 @@ fn send_to_thread(cx: &mut Cx, tid: i32, signo: i32) -> Outcome {
         let info = SigInfo::tkill(signo, process.pid, process.user.real);
         Signals::send_thread(cx.model, tid as Tid, info);
     }
-    Ok(Effect::DoneCheckSignals(0))
+    sent(cx)
 }
 
 pub fn tkill(cx: &mut Cx, call: &Call) -> Outcome {
@@ -270,7 +270,7 @@ pub fn rt_sigqueueinfo(cx: &mut Cx, call: &Call) -> Outcome {
     if probe_or_valid(signo)?.is_some() {
         Signals::send_process(cx.model, info);
     }
-    Ok(Effect::DoneCheckSignals(0))
+    sent(cx)
 }
 
 pub fn rt_tgsigqueueinfo(cx: &mut Cx, call: &Call) -> Outcome {
@@ -285,7 +285,7 @@ pub fn rt_tgsigqueueinfo(cx: &mut Cx, call: &Call) -> Outcome {
     if probe_or_valid(signo)?.is_some() {
         Signals::send_thread(cx.model, tid as Tid, info);
     }
-    Ok(Effect::DoneCheckSignals(0))
+    sent(cx)
 }
 
 /// Waiting for a signal: others decide when it comes.
@@ -301,8 +301,10 @@ fn for_ever() -> Wait {
     Wait::sleep(None, OnSignal::Interrupt)
 }
 
+/// Nothing to wait for yet: a signal that comes before the thread is in `pause` does not end it, and
+/// programs that count on it hang. A checker must show that.
 pub fn prepare_pause(cx: &mut Cx, _: &Call) -> Prepared {
-    waiting(cx, Some(for_ever()))
+    waiting(cx, None)
 }
 
 /// Only a handler ends it.

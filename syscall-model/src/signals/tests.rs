@@ -215,7 +215,8 @@ fn exec_keeps_ignored_and_pending_signals_and_drops_handlers() {
 fn a_signal_makes_a_waiting_thread_runnable() {
     let mut kernel = Kernel::new();
     handle(&mut kernel, libc::SIGUSR1, 0, 0);
-    kernel.park(MAIN, syscalls::Sysno::pause, &[]);
+    let wait = crate::wait::Wait::sleep(None, crate::wait::OnSignal::Interrupt);
+    kernel.model.thread_mut(MAIN).wait = Some(wait);
     assert!(!kernel.model.runnable(MAIN));
     kill(&mut kernel, libc::SIGUSR1);
     assert!(kernel.model.runnable(MAIN));

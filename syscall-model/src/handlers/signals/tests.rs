@@ -214,3 +214,32 @@ fn alternate_stacks_are_checked() {
     assert_eq!(kernel.mem.read_u64(OLD), Ok(0x5000));
     assert_eq!(kernel.mem.read_u64(OLD + 16), Ok(8192));
 }
+
+#[test]
+fn a_signal_before_pause_does_not_end_it() {
+    let mut kernel = Kernel::new();
+    install(&mut kernel, libc::SIGUSR1, 0x1234);
+    let prepared = kernel.prepare(MAIN, Sysno::pause, &[]);
+    assert!(prepared.visible && prepared.wait.is_none());
+    let outcome = kernel.run(MAIN, Wake::Ready, Sysno::pause, &[]);
+    assert!(matches!(outcome, Ok(Effect::Block(_))));
+}
+
+#[test]
+fn a_fatal_signal_ends_the_sender_too() {
+    let mut kernel = Kernel::new();
+    let other = kernel.thread();
+    let term = [1000, libc::SIGTERM as u64];
+    let outcome = kernel.run(other, Wake::Ready, Sysno::kill, &term);
+    assert_eq!(outcome, Ok(Effect::Die(libc::SIGTERM)));
+    // One that leaves a core file waits for its thread.
+    let mut kernel = Kernel::new();
+    let other = kernel.thread();
+    let abort = [1000, u64::from(MAIN), libc::SIGABRT as u64];
+    let outcome = kernel.run(other, Wake::Ready, Sysno::tgkill, &abort);
+    assert_eq!(outcome, Ok(Effect::DoneCheckSignals(0)));
+    // Blocked everywhere, nothing happens.
+    let mut kernel = Kernel::new();
+    set_mask(&mut kernel, libc::SIG_BLOCK, bit(libc::SIGTERM));
+    assert_eq!(kernel.call(Sysno::kill, &term), Ok(0));
+}

@@ -41,8 +41,7 @@ pub enum Kind {
     PipeReader(ChannelId),
     /// The writing end of a pipe.
     PipeWriter(ChannelId),
-    /// One side (0 or 1) of a socket pair.
-    SocketPair(ChannelId, u8),
+    Socket(ChannelId),
     EventFd(ChannelId),
     TimerFd(ChannelId),
     /// The signals that it accepts.

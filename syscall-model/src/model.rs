@@ -199,7 +199,10 @@ impl Model {
         let ready = match &wait.on {
             WaitFor::Nothing => false,
             WaitFor::Futex(_) => thread.woken.is_some(),
-            WaitFor::Ready(list) => list.iter().any(|&(id, events)| self.poll(id).intersects(events)),
+            WaitFor::Ready(list) => list
+                .iter()
+                .any(|&(id, events)| self.poll_as(Some(tid), id).intersects(events)),
+            WaitFor::Room(id, amount) => Channels::has_room(self, *id, *amount),
             WaitFor::Signals(set) => self.signals.any_pending(thread, *set),
         };
         if ready {
@@ -215,7 +218,7 @@ impl Model {
         let waits = self.threads.values().filter_map(|t| t.wait.as_ref()?.deadline);
         waits
             .chain(self.timers.next_deadline(self))
-            .chain(self.channels.next_deadline())
+            .chain(self.channels.next_deadline(self.clock.now()))
             .min()
     }
 
@@ -225,8 +228,13 @@ impl Model {
         Timers::fire_due(self);
     }
 
-    /// Readiness of a description.
+    /// Readiness of a description, whoever asks.
     pub fn poll(&self, id: OfdId) -> PollEvents {
+        self.poll_as(None, id)
+    }
+
+    /// Readiness of a description as a thread sees it: a signalfd shows each thread its own signals.
+    pub fn poll_as(&self, tid: Option<Tid>, id: OfdId) -> PollEvents {
         let Some(description) = self.files.get(id) else {
             return PollEvents::NVAL;
         };
@@ -234,7 +242,7 @@ impl Model {
             Kind::File(_) | Kind::Output(_) => {
                 PollEvents::IN | PollEvents::OUT | PollEvents::RDNORM | PollEvents::WRNORM
             }
-            _ => self.channels.poll(self, description),
+            _ => self.channels.poll(self, tid, description),
         }
     }
 
@@ -266,7 +274,7 @@ impl Model {
         let thread = self.thread_mut(tid);
         thread.wait = None;
         thread.woken = None;
-        thread.progress = 0;
+        thread.end_call();
     }
 
     /// Wakes a thread that waits in the model; its call will return `result`.

@@ -7,8 +7,9 @@
 use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::handlers::{
-    attributes, clock, exec, files, futex, identity, invisible, io, limits, mapping, memory, misc,
-    scheduling, signals, threads, timers,
+    attributes, clock, epoll, eventfd, exec, files, futex, identity, invisible, io, limits, mapping, memory,
+    messages, misc, pipe, poll, scheduling, select, signalfd, signals, sockets, sockopt, threads, timerfd,
+    timers,
 };
 use crate::model::Cx;
 use crate::signals::Signals;
@@ -64,7 +65,15 @@ fn dispatch(cx: &mut Cx, call: &Call) -> Outcome {
     let row = lookup(call.sysno);
     match row.fate {
         Allow | Pass => Ok(Effect::Kernel),
-        Model(handler, _) => handler(cx, call),
+        Model(handler, _) => {
+            let outcome = handler(cx, call);
+            if !matches!(outcome, Ok(Effect::Block(_)))
+                && let Some(thread) = cx.model.threads.get_mut(&cx.tid)
+            {
+                thread.end_call();
+            }
+            outcome
+        }
         Refuse(errno) => Err(errno),
         Fatal => Ok(Effect::Unsupported(row.why.to_owned())),
     }
@@ -174,7 +183,11 @@ pub static TABLE: [Row; ROWS] = [
         Model(attributes::lstat, attributes::prepare_lstat),
         "through the overlay; the access time shows the last change",
     ),
-    row(Sysno::poll, Fatal, "not modelled"),
+    row(
+        Sysno::poll,
+        Model(poll::poll, poll::prepare),
+        "readiness comes from the model; the deadline is on the virtual clock",
+    ),
     row(
         Sysno::lseek,
         Model(files::lseek, files::prepare_lseek),
@@ -241,8 +254,16 @@ pub static TABLE: [Row; ROWS] = [
         Model(attributes::access, attributes::prepare_stat),
         "through the overlay",
     ),
-    row(Sysno::pipe, Fatal, "not modelled"),
-    row(Sysno::select, Fatal, "not modelled"),
+    row(
+        Sysno::pipe,
+        Model(pipe::pipe, pipe::prepare_new),
+        "pipes live in the model, slot by slot as in the kernel",
+    ),
+    row(
+        Sysno::select,
+        Model(select::select, select::prepare),
+        "readiness comes from the model; the time left is written back",
+    ),
     row(
         Sysno::sched_yield,
         Model(threads::sched_yield, threads::prepare_yield),
@@ -312,21 +333,81 @@ pub static TABLE: [Row; ROWS] = [
         "virtual process id, the same in every run",
     ),
     row(Sysno::sendfile, Fatal, "not modelled"),
-    row(Sysno::socket, Fatal, "not modelled"),
-    row(Sysno::connect, Fatal, "not modelled"),
-    row(Sysno::accept, Fatal, "not modelled"),
-    row(Sysno::sendto, Fatal, "not modelled"),
-    row(Sysno::recvfrom, Fatal, "not modelled"),
-    row(Sysno::sendmsg, Fatal, "not modelled"),
-    row(Sysno::recvmsg, Fatal, "not modelled"),
-    row(Sysno::shutdown, Fatal, "not modelled"),
-    row(Sysno::bind, Fatal, "not modelled"),
-    row(Sysno::listen, Fatal, "not modelled"),
-    row(Sysno::getsockname, Fatal, "not modelled"),
-    row(Sysno::getpeername, Fatal, "not modelled"),
-    row(Sysno::socketpair, Fatal, "not modelled"),
-    row(Sysno::setsockopt, Fatal, "not modelled"),
-    row(Sysno::getsockopt, Fatal, "not modelled"),
+    row(
+        Sysno::socket,
+        Model(sockets::socket, pipe::prepare_new),
+        "Unix sockets are made but reach nobody; Internet sockets stop the run",
+    ),
+    row(
+        Sysno::connect,
+        Model(sockets::connect, sockets::prepare_change),
+        "nobody listens at a Unix address",
+    ),
+    row(
+        Sysno::accept,
+        Model(sockets::accept, sockets::prepare_look),
+        "no socket listens",
+    ),
+    row(
+        Sysno::sendto,
+        Model(messages::sendto, messages::prepare_send),
+        "socket buffers live in the model",
+    ),
+    row(
+        Sysno::recvfrom,
+        Model(messages::recvfrom, messages::prepare_receive),
+        "socket buffers live in the model",
+    ),
+    row(
+        Sysno::sendmsg,
+        Model(messages::sendmsg, messages::prepare_send),
+        "socket buffers live in the model, descriptors in flight too",
+    ),
+    row(
+        Sysno::recvmsg,
+        Model(messages::recvmsg, messages::prepare_receive),
+        "socket buffers live in the model, descriptors in flight too",
+    ),
+    row(
+        Sysno::shutdown,
+        Model(sockets::shutdown, sockets::prepare_change),
+        "the peer in the model sees it",
+    ),
+    row(
+        Sysno::bind,
+        Model(sockets::bind, sockets::prepare_change),
+        "named sockets are not modelled and stop the run",
+    ),
+    row(
+        Sysno::listen,
+        Model(sockets::listen, sockets::prepare_change),
+        "no socket has a name to listen at",
+    ),
+    row(
+        Sysno::getsockname,
+        Model(sockets::getsockname, sockets::prepare_look),
+        "sockets of the model have no names",
+    ),
+    row(
+        Sysno::getpeername,
+        Model(sockets::getpeername, sockets::prepare_look),
+        "sockets of the model have no names",
+    ),
+    row(
+        Sysno::socketpair,
+        Model(sockets::socketpair, pipe::prepare_new),
+        "two connected sockets in the model",
+    ),
+    row(
+        Sysno::setsockopt,
+        Model(sockopt::setsockopt, sockets::prepare_change),
+        "options with an effect have it, harmless ones are kept",
+    ),
+    row(
+        Sysno::getsockopt,
+        Model(sockopt::getsockopt, sockets::prepare_change),
+        "reads what is set; SO_ERROR is told once",
+    ),
     row(
         Sysno::clone,
         Model(threads::clone, threads::prepare_clone),
@@ -932,7 +1013,11 @@ pub static TABLE: [Row; ROWS] = [
         Refuse(Errno::ENOSYS),
         "gone from Linux; the kernel says the same",
     ),
-    row(Sysno::epoll_create, Fatal, "not modelled"),
+    row(
+        Sysno::epoll_create,
+        Model(epoll::create, pipe::prepare_new),
+        "interest and ready lists live in the model",
+    ),
     row(
         Sysno::epoll_ctl_old,
         Refuse(Errno::ENOSYS),
@@ -1015,8 +1100,16 @@ pub static TABLE: [Row; ROWS] = [
         Model(threads::exit_group, threads::prepare_exit_group),
         "ends the process",
     ),
-    row(Sysno::epoll_wait, Fatal, "not modelled"),
-    row(Sysno::epoll_ctl, Fatal, "not modelled"),
+    row(
+        Sysno::epoll_wait,
+        Model(epoll::wait, epoll::prepare_wait),
+        "level- and edge-triggered, one-shot, in the order of the kernel",
+    ),
+    row(
+        Sysno::epoll_ctl,
+        Model(epoll::ctl, epoll::prepare_ctl),
+        "interest and ready lists live in the model",
+    ),
     row(
         Sysno::tgkill,
         Model(signals::tgkill, signals::prepare_tgkill),
@@ -1141,8 +1234,16 @@ pub static TABLE: [Row; ROWS] = [
         Model(attributes::faccessat, attributes::prepare_faccessat),
         "the same rules as access",
     ),
-    row(Sysno::pselect6, Fatal, "not modelled"),
-    row(Sysno::ppoll, Fatal, "not modelled"),
+    row(
+        Sysno::pselect6,
+        Model(select::pselect6, select::prepare),
+        "readiness comes from the model; the mask holds while it waits",
+    ),
+    row(
+        Sysno::ppoll,
+        Model(poll::ppoll, poll::prepare),
+        "readiness comes from the model; the mask holds while it waits",
+    ),
     row(
         Sysno::unshare,
         Refuse(Errno::EPERM),
@@ -1168,19 +1269,63 @@ pub static TABLE: [Row; ROWS] = [
         "one memory node; as on a kernel without CONFIG_NUMA",
     ),
     row(Sysno::utimensat, Fatal, "not modelled"),
-    row(Sysno::epoll_pwait, Fatal, "not modelled"),
-    row(Sysno::signalfd, Fatal, "not modelled"),
-    row(Sysno::timerfd_create, Fatal, "not modelled"),
-    row(Sysno::eventfd, Fatal, "not modelled"),
+    row(
+        Sysno::epoll_pwait,
+        Model(epoll::pwait, epoll::prepare_wait),
+        "as epoll_wait; the mask holds while it waits",
+    ),
+    row(
+        Sysno::signalfd,
+        Model(signalfd::signalfd, signalfd::prepare),
+        "reads the pending signals of the model",
+    ),
+    row(
+        Sysno::timerfd_create,
+        Model(timerfd::create, pipe::prepare_new),
+        "expirations are counted from the virtual clock",
+    ),
+    row(
+        Sysno::eventfd,
+        Model(eventfd::eventfd, pipe::prepare_new),
+        "counters live in the model",
+    ),
     row(Sysno::fallocate, Fatal, "not modelled"),
-    row(Sysno::timerfd_settime, Fatal, "not modelled"),
-    row(Sysno::timerfd_gettime, Fatal, "not modelled"),
-    row(Sysno::accept4, Fatal, "not modelled"),
-    row(Sysno::signalfd4, Fatal, "not modelled"),
-    row(Sysno::eventfd2, Fatal, "not modelled"),
-    row(Sysno::epoll_create1, Fatal, "not modelled"),
+    row(
+        Sysno::timerfd_settime,
+        Model(timerfd::set, timerfd::prepare_set),
+        "expirations are counted from the virtual clock",
+    ),
+    row(
+        Sysno::timerfd_gettime,
+        Model(timerfd::get, timerfd::prepare_get),
+        "expirations are counted from the virtual clock",
+    ),
+    row(
+        Sysno::accept4,
+        Model(sockets::accept, sockets::prepare_look),
+        "no socket listens",
+    ),
+    row(
+        Sysno::signalfd4,
+        Model(signalfd::signalfd4, signalfd::prepare),
+        "reads the pending signals of the model",
+    ),
+    row(
+        Sysno::eventfd2,
+        Model(eventfd::eventfd2, pipe::prepare_new),
+        "counters live in the model",
+    ),
+    row(
+        Sysno::epoll_create1,
+        Model(epoll::create1, pipe::prepare_new),
+        "interest and ready lists live in the model",
+    ),
     row(Sysno::dup3, Fatal, "not modelled"),
-    row(Sysno::pipe2, Fatal, "not modelled"),
+    row(
+        Sysno::pipe2,
+        Model(pipe::pipe2, pipe::prepare_new),
+        "pipes live in the model, slot by slot as in the kernel",
+    ),
     row(Sysno::inotify_init1, Fatal, "not modelled"),
     row(Sysno::preadv, Model(io::preadv, io::prepare_pread), "as pread64"),
     row(
@@ -1198,7 +1343,11 @@ pub static TABLE: [Row; ROWS] = [
         Refuse(Errno::EACCES),
         "counters differ from run to run; a system with perf_event_paranoid set says the same",
     ),
-    row(Sysno::recvmmsg, Fatal, "not modelled"),
+    row(
+        Sysno::recvmmsg,
+        Model(messages::recvmmsg, messages::prepare_receive),
+        "socket buffers live in the model",
+    ),
     row(
         Sysno::fanotify_init,
         Refuse(Errno::EPERM),
@@ -1230,7 +1379,11 @@ pub static TABLE: [Row; ROWS] = [
         "shows an unsynchronised clock; setting it needs a privilege (EPERM)",
     ),
     row(Sysno::syncfs, Fatal, "not modelled"),
-    row(Sysno::sendmmsg, Fatal, "not modelled"),
+    row(
+        Sysno::sendmmsg,
+        Model(messages::sendmmsg, messages::prepare_send),
+        "socket buffers live in the model",
+    ),
     row(
         Sysno::setns,
         Refuse(Errno::EPERM),
@@ -1441,7 +1594,11 @@ pub static TABLE: [Row; ROWS] = [
         Refuse(Errno::EPERM),
         "reaches into other processes, of which none is in sight",
     ),
-    row(Sysno::epoll_pwait2, Fatal, "not modelled"),
+    row(
+        Sysno::epoll_pwait2,
+        Model(epoll::pwait, epoll::prepare_wait),
+        "as epoll_wait; the mask holds while it waits",
+    ),
     row(
         Sysno::mount_setattr,
         Refuse(Errno::EPERM),

@@ -1,6 +1,7 @@
 //! Virtual threads: what the kernel keeps per task.
 
 use crate::call::Call;
+use crate::clock::Nanos;
 use crate::signals::PendingQueue;
 use crate::wait::Wait;
 use std::collections::BTreeSet;
@@ -53,8 +54,12 @@ pub struct Thread {
     pub wait: Option<Wait>,
     /// What a waker decided the waiting call returns.
     pub woken: Option<i64>,
-    /// Bytes that a waiting call has moved already; if a signal ends the call, it returns them.
+    /// The end of a timed call's patience, fixed when it parked; a call that waits twice keeps it.
+    pub deadline: Option<Nanos>,
+    /// Bytes that a call has moved before it went on waiting.
     pub progress: u64,
+    /// Whole messages that `sendmmsg` or `recvmmsg` has moved before it went on waiting.
+    pub messages: u32,
     /// After a yield: threads that must move, or become unable to, before this one runs again.
     pub yields_to: BTreeSet<Tid>,
     /// Yields in a row without another visible operation; when all threads only yield, time may pass.
@@ -99,9 +104,28 @@ impl Thread {
             pending: Pending::Start,
             wait: None,
             woken: None,
+            deadline: None,
             progress: 0,
+            messages: 0,
             yields_to: BTreeSet::new(),
             idle_yields: 0,
         }
+    }
+
+    /// What a call returns that a signal interrupts after part of its work: that part. `None`: nothing is done
+    /// yet, and it fails with `EINTR` or starts again.
+    pub fn partial_result(&self) -> Option<i64> {
+        match (self.messages, self.progress) {
+            (0, 0) => None,
+            (0, bytes) => Some(bytes as i64),
+            (messages, _) => Some(i64::from(messages)),
+        }
+    }
+
+    /// The call is over: what it kept while it waited ends with it.
+    pub fn end_call(&mut self) {
+        self.deadline = None;
+        self.progress = 0;
+        self.messages = 0;
     }
 }

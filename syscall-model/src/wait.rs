@@ -20,6 +20,9 @@ pub enum WaitFor {
     Futex(u64),
     /// Any of these descriptions has any of these events.
     Ready(Vec<(OfdId, PollEvents)>),
+    /// A write of this many bytes (or, to an eventfd, of this value) goes through at least in part. Finer
+    /// than readiness: a small write may fit where poll shows no room.
+    Room(OfdId, u64),
     /// One of these signals is pending: `sigwait`.
     Signals(u64),
 }

@@ -214,7 +214,7 @@ pub(crate) fn description_attributes(view: &View, id: OfdId) -> Attributes {
     let mode = match view.model.files.get(id).map(|d| &d.kind) {
         Some(Kind::File(file)) => return view.attributes(&file.node).unwrap_or_default(),
         Some(Kind::Output(_) | Kind::PipeReader(_) | Kind::PipeWriter(_)) => libc::S_IFIFO | 0o600,
-        Some(Kind::SocketPair(..)) => libc::S_IFSOCK | 0o777,
+        Some(Kind::Socket(_)) => libc::S_IFSOCK | 0o777,
         // eventfd and its kin share one anonymous inode without a type.
         _ => 0o600,
     };
@@ -228,7 +228,7 @@ fn description_name(view: &View, fd: i32) -> Option<Vec<u8>> {
     Some(match &description.kind {
         Kind::File(file) => file.path.to_vec(),
         Kind::Output(_) | Kind::PipeReader(_) | Kind::PipeWriter(_) => format!("pipe:[{inode}]").into_bytes(),
-        Kind::SocketPair(..) => format!("socket:[{inode}]").into_bytes(),
+        Kind::Socket(_) => format!("socket:[{inode}]").into_bytes(),
         Kind::EventFd(_) => b"anon_inode:[eventfd]".to_vec(),
         Kind::TimerFd(_) => b"anon_inode:[timerfd]".to_vec(),
         Kind::SignalFd(_) => b"anon_inode:[signalfd]".to_vec(),

@@ -3,22 +3,15 @@
 use crate::call::Call;
 use crate::channels;
 use crate::effect::{Effect, Outcome, Prepared};
-use crate::fd::{Description, Kind, OfdId, PollEvents};
+use crate::fd::{Kind, OfdId};
 use crate::fs::{Class, data};
 use crate::memory::GuestMemoryExt;
 use crate::model::{Cx, Model};
 use crate::object::{Object, Touch};
-use crate::wait::Wait;
-use syscalls::Errno;
+use syscalls::{Errno, Sysno};
 
 /// The kernel never moves more than this in one call.
 pub const MAX_RW_COUNT: u64 = 0x7fff_f000;
-
-const READ_EVENTS: PollEvents = PollEvents::IN
-    .union(PollEvents::HUP)
-    .union(PollEvents::ERR)
-    .union(PollEvents::RDHUP);
-const WRITE_EVENTS: PollEvents = PollEvents::OUT.union(PollEvents::HUP).union(PollEvents::ERR);
 
 /// Up to `max` bytes from a description; `EAGAIN` where it would have to wait.
 pub fn read_some(cx: &mut Cx, ofd: OfdId, max: usize, offset: Option<u64>) -> Result<Vec<u8>, Errno> {
@@ -77,43 +70,50 @@ pub fn touches(model: &Model, ofd: OfdId, writes: bool, positional: bool) -> Vec
         Kind::File(file) if file.class == Class::Random => vec![Touch::write(Object::Process)],
         Kind::File(_) => vec![moves],
         Kind::Output(stream) => vec![Touch::write(Object::Output(*stream))],
-        kind => channel_touches(kind, ofd),
-    }
-}
-
-fn channel_touches(kind: &Kind, ofd: OfdId) -> Vec<Touch> {
-    let own = Touch::write(Object::Description(ofd));
-    match kind {
-        Kind::PipeReader(id)
-        | Kind::PipeWriter(id)
-        | Kind::SocketPair(id, _)
-        | Kind::EventFd(id)
-        | Kind::TimerFd(id) => vec![
-            Touch::read(Object::Description(ofd)),
-            Touch::write(Object::Channel(id.0)),
-        ],
-        Kind::SignalFd(_) => vec![own, Touch::write(Object::Process)],
-        _ => vec![own],
-    }
-}
-
-/// What a description must wait for before it can be read or written; `None` for files.
-pub fn wait_for(description: &Description, ofd: OfdId, writes: bool) -> Option<Wait> {
-    match description.kind {
-        Kind::File(_) | Kind::Output(_) => None,
-        _ if description.nonblocking() => None,
-        _ => Some(Wait::ready(ofd, if writes { WRITE_EVENTS } else { READ_EVENTS })),
-    }
-}
-
-fn prepare(cx: &Cx, call: &Call, writes: bool, positional: bool) -> Prepared {
-    match cx.model.files.lookup(call.fd(0)) {
-        Err(_) => Prepared::visible(vec![Touch::read(Object::FdTable)]),
-        Ok((ofd, description)) => {
-            let wait = wait_for(description, ofd, writes);
-            Prepared::visible(touches(cx.model, ofd, writes, positional)).waiting(wait)
+        _ => {
+            let how = if writes {
+                channels::Use::Write
+            } else {
+                channels::Use::Read
+            };
+            channels::touches(model, ofd, how)
         }
     }
+}
+
+fn is_channel(kind: &Kind) -> bool {
+    !matches!(kind, Kind::File(_) | Kind::Output(_))
+}
+
+/// The buffers of a call of the `read` and `write` families.
+fn buffers(cx: &Cx, call: &Call) -> Result<Vec<(u64, usize)>, Errno> {
+    match call.sysno {
+        Sysno::read | Sysno::write => Ok(vec![(call.word(1), count(call, 2)?)]),
+        _ => cx.mem.read_iovec(call.word(1), call.word(2)),
+    }
+}
+
+fn prepare(cx: &mut Cx, call: &Call, writes: bool, positional: bool) -> Prepared {
+    let Ok((ofd, description)) = cx.model.files.lookup(call.fd(0)) else {
+        return Prepared::visible(vec![Touch::read(Object::FdTable)]);
+    };
+    let allowed = if writes {
+        description.writable()
+    } else {
+        description.readable()
+    };
+    if is_channel(&description.kind)
+        && allowed
+        && !positional
+        && let Ok(buffers) = buffers(cx, call)
+    {
+        return if writes {
+            channels::prepare_write(cx, ofd, &buffers)
+        } else {
+            channels::prepare_read(cx, ofd, &buffers)
+        };
+    }
+    Prepared::visible(touches(cx.model, ofd, writes, positional))
 }
 
 pub fn prepare_read(cx: &mut Cx, call: &Call) -> Prepared {
@@ -135,58 +135,26 @@ pub fn prepare_pwrite(cx: &mut Cx, call: &Call) -> Prepared {
 /// Reads into a list of buffers and blocks where the description must.
 fn read_into(cx: &mut Cx, fd: i32, buffers: &[(u64, usize)], offset: Option<u64>, nowait: bool) -> Outcome {
     let (ofd, description) = cx.model.files.lookup(fd)?;
-    let wait = wait_for(description, ofd, false).filter(|_| !nowait);
-    let total: u64 = buffers.iter().map(|&(_, len)| len as u64).sum();
-    let max = total.min(MAX_RW_COUNT) as usize;
-    let bytes = match (read_some(cx, ofd, max, offset), wait) {
-        (Err(Errno::EAGAIN), Some(wait)) => return Ok(Effect::Block(wait)),
-        (bytes, _) => bytes?,
-    };
-    let mut rest = bytes.as_slice();
-    for &(addr, len) in buffers {
-        let (now, later) = rest.split_at(len.min(rest.len()));
-        if !now.is_empty() {
-            cx.mem.write(addr, now)?;
-        }
-        rest = later;
+    if is_channel(&description.kind) && description.readable() && offset.is_none() && !nowait {
+        return channels::read(cx, ofd, buffers);
     }
+    let bytes = read_some(cx, ofd, channels::io::total(buffers), offset)?;
+    channels::io::scatter(cx.mem, buffers, 0, &bytes)?;
     Ok(Effect::Done(bytes.len() as i64))
 }
 
-/// Blocking streams take everything before `write` returns; other kinds take what they take.
-fn takes_all(kind: &Kind) -> bool {
-    matches!(kind, Kind::PipeWriter(_) | Kind::SocketPair(..))
-}
-
-/// Writes a list of buffers. A blocking stream may take them in pieces: what is done so far is remembered in
-/// [`Thread::progress`](crate::Thread::progress) while the call waits for room.
+/// Writes a list of buffers and blocks where the description must.
 fn write_from(cx: &mut Cx, fd: i32, buffers: &[(u64, usize)], offset: Option<u64>, nowait: bool) -> Outcome {
     let (ofd, description) = cx.model.files.lookup(fd)?;
     if !description.writable() {
         return Err(Errno::EBADF);
     }
-    let wait = wait_for(description, ofd, true).filter(|_| !nowait);
-    let all = wait.is_some() && takes_all(&description.kind);
-    let mut bytes = Vec::new();
-    for &(addr, len) in buffers {
-        let room = MAX_RW_COUNT as usize - bytes.len();
-        bytes.extend(cx.mem.read_vec(addr, len.min(room))?);
+    if is_channel(&description.kind) && offset.is_none() && !nowait {
+        return channels::write(cx, ofd, buffers);
     }
-    let before = std::mem::take(&mut cx.thread().progress) as usize;
-    let rest = &bytes[before.min(bytes.len())..];
-    match (write_some(cx, ofd, rest, offset), wait) {
-        (Ok(n), Some(wait)) if all && n < rest.len() => {
-            cx.thread().progress = (before + n) as u64;
-            Ok(Effect::Block(wait))
-        }
-        (Ok(n), _) => Ok(Effect::Done((before + n) as i64)),
-        (Err(Errno::EAGAIN), Some(wait)) => {
-            cx.thread().progress = before as u64;
-            Ok(Effect::Block(wait))
-        }
-        (Err(_), _) if before > 0 => Ok(Effect::Done(before as i64)),
-        (Err(errno), _) => Err(errno),
-    }
+    let bytes = channels::io::gather(cx.mem, buffers)?;
+    let written = write_some(cx, ofd, &bytes, offset)?;
+    Ok(Effect::Done(written as i64))
 }
 
 /// The offset argument of `pread` and its kin: negative ones are refused.

@@ -2,6 +2,9 @@
 
 pub mod attributes;
 pub mod clock;
+pub mod control_messages;
+pub mod epoll;
+pub mod eventfd;
 pub mod exec;
 pub mod files;
 pub mod futex;
@@ -10,11 +13,20 @@ pub mod io;
 pub mod limits;
 pub mod mapping;
 pub mod memory;
+pub mod messages;
 pub mod misc;
 pub mod paths;
+pub mod pipe;
+pub mod poll;
 pub mod scheduling;
+pub mod select;
+pub mod signalfd;
 pub mod signals;
+pub mod sockets;
+pub mod sockopt;
 pub mod threads;
+pub mod timed;
+pub mod timerfd;
 pub mod timers;
 
 use crate::call::Call;

@@ -1,0 +1,352 @@
+//! `read` and `write` on channels.
+//!
+//! [`read_some`] and [`write_some`] do what can be done now; [`read`] and [`write`] are the whole call, with
+//! blocking. A blocking write that does not fit writes what it can and waits with the rest; how far it came
+//! is in [`Thread::progress`](crate::Thread::progress).
+
+use super::{Channels, Use, epoll, signalfd, socket, touches};
+use crate::clock::Nanos;
+use crate::effect::{Effect, Outcome, Prepared};
+use crate::fd::{Kind, OfdId, PollEvents};
+use crate::memory::{GuestMemory, GuestMemoryExt};
+use crate::model::{Cx, Model};
+use crate::signals::Signals;
+use crate::wait::{OnSignal, Wait, WaitFor, Wake};
+use syscalls::Errno;
+
+/// The kernel moves no more than this in one call.
+pub const MAX_TRANSFER: usize = 0x7fff_f000;
+
+/// What ends waiting for data. A description that another thread closes meanwhile ends it too.
+const READ_EVENTS: PollEvents = PollEvents::IN
+    .union(PollEvents::RDHUP)
+    .union(PollEvents::HUP)
+    .union(PollEvents::ERR)
+    .union(PollEvents::NVAL);
+/// What ends waiting for room.
+const WRITE_EVENTS: PollEvents = PollEvents::OUT
+    .union(PollEvents::HUP)
+    .union(PollEvents::ERR)
+    .union(PollEvents::NVAL);
+
+/// The total length of a scatter list, as far as the kernel goes.
+pub fn total(iov: &[(u64, usize)]) -> usize {
+    let sum = iov.iter().fold(0_usize, |sum, &(_, len)| sum.saturating_add(len));
+    sum.min(MAX_TRANSFER)
+}
+
+/// Reads the pieces of `iov` from the guest, at most [`MAX_TRANSFER`] bytes.
+pub fn gather(mem: &dyn GuestMemory, iov: &[(u64, usize)]) -> Result<Vec<u8>, Errno> {
+    let mut left = total(iov);
+    let mut data = Vec::new();
+    for &(addr, len) in iov {
+        let len = len.min(left);
+        data.extend(mem.read_vec(addr, len)?);
+        left -= len;
+    }
+    Ok(data)
+}
+
+/// Writes `data` into the pieces of `iov`, from `skip` bytes on.
+pub fn scatter(
+    mem: &mut dyn GuestMemory,
+    iov: &[(u64, usize)],
+    skip: usize,
+    data: &[u8],
+) -> Result<(), Errno> {
+    let (mut skip, mut data) = (skip, data);
+    for &(addr, len) in iov {
+        let passed = skip.min(len);
+        skip -= passed;
+        let (now, later) = data.split_at(data.len().min(len - passed));
+        if !now.is_empty() {
+            mem.write(addr + passed as u64, now)?;
+        }
+        data = later;
+    }
+    Ok(())
+}
+
+fn kind(model: &Model, id: OfdId) -> Result<Kind, Errno> {
+    Ok(model.files.get(id).ok_or(Errno::EBADF)?.kind.clone())
+}
+
+pub(crate) fn blocking(model: &Model, id: OfdId) -> bool {
+    model
+        .files
+        .get(id)
+        .is_some_and(|description| !description.nonblocking())
+}
+
+/// `SO_RCVTIMEO` or `SO_SNDTIMEO` as a deadline.
+pub(crate) fn socket_deadline(model: &Model, id: OfdId, read: bool) -> Option<Nanos> {
+    let Kind::Socket(socket) = model.files.get(id)?.kind else {
+        return None;
+    };
+    let options = &model.channels.sockets.get(&socket)?.options;
+    let timeout = if read {
+        options.receive_timeout
+    } else {
+        options.send_timeout
+    };
+    Some(model.clock.now().saturating_add(timeout?))
+}
+
+/// A socket with a timeout is never restarted after a signal.
+fn on_signal(deadline: Option<Nanos>) -> OnSignal {
+    if deadline.is_some() {
+        OnSignal::Interrupt
+    } else {
+        OnSignal::Restart
+    }
+}
+
+pub(crate) fn read_wait(id: OfdId, deadline: Option<Nanos>) -> Wait {
+    Wait {
+        on: WaitFor::Ready(vec![(id, READ_EVENTS)]),
+        deadline,
+        on_signal: on_signal(deadline),
+    }
+}
+
+/// Before a write: `amount` (bytes, or the value for an eventfd) must find room.
+pub(crate) fn room_wait(id: OfdId, amount: u64, deadline: Option<Nanos>) -> Wait {
+    Wait {
+        on: WaitFor::Room(id, amount),
+        deadline,
+        on_signal: on_signal(deadline),
+    }
+}
+
+/// In the middle of a write: the kernel wakes a writer only when poll would show room, which for a socket is
+/// later than the first free byte.
+pub(crate) fn more_room_wait(id: OfdId, deadline: Option<Nanos>) -> Wait {
+    Wait {
+        on: WaitFor::Ready(vec![(id, WRITE_EVENTS)]),
+        deadline,
+        on_signal: on_signal(deadline),
+    }
+}
+
+/// The least that a read must ask for; less fails at once and does not wait.
+fn least_read(kind: &Kind) -> usize {
+    match kind {
+        Kind::EventFd(_) | Kind::TimerFd(_) => 8,
+        Kind::SignalFd(_) => signalfd::RECORD,
+        _ => 1,
+    }
+}
+
+/// `read` and its kin on a channel, before they run.
+pub fn prepare_read(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Prepared {
+    let deadline = socket_deadline(cx.model, id, true);
+    cx.thread().deadline = deadline;
+    let waits = blocking(cx.model, id)
+        && kind(cx.model, id)
+            .is_ok_and(|kind| !matches!(kind, Kind::Epoll(_)) && total(iov) >= least_read(&kind));
+    let touches = touches(cx.model, id, Use::Read);
+    Prepared::visible(touches).waiting(waits.then(|| read_wait(id, deadline)))
+}
+
+/// `write` and its kin on a channel, before they run.
+pub fn prepare_write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Prepared {
+    let deadline = socket_deadline(cx.model, id, false);
+    cx.thread().deadline = deadline;
+    let waits =
+        blocking(cx.model, id) && !matches!(kind(cx.model, id), Ok(Kind::EventFd(_)) if total(iov) != 8);
+    let wait = waits.then(|| {
+        let amount = amount(cx.model, cx.mem, id, iov);
+        room_wait(id, amount, deadline)
+    });
+    Prepared::visible(touches(cx.model, id, Use::Write)).waiting(wait)
+}
+
+/// What [`WaitFor::Room`] needs to know of a write.
+fn amount(model: &Model, mem: &dyn GuestMemory, id: OfdId, iov: &[(u64, usize)]) -> u64 {
+    if !matches!(kind(model, id), Ok(Kind::EventFd(_))) {
+        return total(iov) as u64;
+    }
+    let value = gather(mem, iov)
+        .ok()
+        .and_then(|data| <[u8; 8]>::try_from(data).ok());
+    match value.map(u64::from_le_bytes) {
+        // Refused at once.
+        Some(u64::MAX) | None => 0,
+        Some(value) => value,
+    }
+}
+
+/// The whole of `read`, `readv`, …
+pub fn read(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
+    match read_some(cx, id, total(iov)) {
+        Ok(data) => {
+            scatter(cx.mem, iov, 0, &data)?;
+            Ok(Effect::Done(data.len() as i64))
+        }
+        Err(Errno::EAGAIN) if blocking(cx.model, id) && cx.wake != Wake::TimedOut => {
+            Ok(Effect::Block(read_wait(id, cx.thread().deadline)))
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The whole of `write`, `writev`, …
+pub fn write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
+    let data = gather(cx.mem, iov)?;
+    let before = cx.thread().progress as usize;
+    let rest = data.get(before..).unwrap_or_default();
+    let outcome = write_some(cx, id, rest);
+    let amount = amount(cx.model, cx.mem, id, iov);
+    let may_wait = blocking(cx.model, id);
+    finish_write(cx, id, outcome, data.len(), amount, may_wait)
+}
+
+/// What becomes of a write of `len` bytes in all after one more try: shared with `send`.
+pub(crate) fn finish_write(
+    cx: &mut Cx,
+    id: OfdId,
+    outcome: Result<usize, Errno>,
+    len: usize,
+    amount: u64,
+    may_wait: bool,
+) -> Outcome {
+    let before = cx.thread().progress as usize;
+    let waits = may_wait && cx.wake != Wake::TimedOut;
+    let deadline = cx.thread().deadline;
+    match outcome {
+        Ok(count) if before + count < len && waits => {
+            cx.thread().progress = (before + count) as u64;
+            Ok(Effect::Block(more_room_wait(id, deadline)))
+        }
+        Ok(count) => Ok(Effect::Done((before + count) as i64)),
+        Err(Errno::EAGAIN) if waits && before > 0 => Ok(Effect::Block(more_room_wait(id, deadline))),
+        Err(Errno::EAGAIN) if waits => Ok(Effect::Block(room_wait(id, amount, deadline))),
+        // Part of it went out: that is what the caller hears.
+        Err(_) if before > 0 => Ok(Effect::DoneCheckSignals(before as i64)),
+        Err(Errno::EPIPE) => Ok(Effect::DoneCheckSignals(-i64::from(Errno::EPIPE.into_raw()))),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Reads what is there now; `EAGAIN` if that is nothing.
+pub fn read_some(cx: &mut Cx, id: OfdId, max: usize) -> Result<Vec<u8>, Errno> {
+    let kind = kind(cx.model, id)?;
+    let model = &mut *cx.model;
+    match &kind {
+        Kind::PipeReader(pipe_id) => {
+            let pipe = model.channels.pipes.get_mut(pipe_id).ok_or(Errno::EBADF)?;
+            let was_full = pipe.is_full();
+            let data = pipe.read(max)?;
+            if was_full && !pipe.is_full() {
+                epoll::notify(
+                    model,
+                    &Kind::PipeWriter(*pipe_id),
+                    PollEvents::OUT | PollEvents::WRNORM,
+                );
+            }
+            Ok(data)
+        }
+        Kind::Socket(_) if max == 0 => Ok(Vec::new()),
+        Kind::Socket(socket_id) => {
+            let got = socket::receive(model, *socket_id, max, false)?;
+            // A plain read has no place for descriptors.
+            for right in got.rights {
+                model.release(right);
+            }
+            if got.end && !connection_based(model, *socket_id) && !blocking(model, id) {
+                return Err(Errno::EAGAIN);
+            }
+            Ok(got.data)
+        }
+        Kind::EventFd(eventfd) => {
+            let data = model
+                .channels
+                .eventfds
+                .get_mut(eventfd)
+                .ok_or(Errno::EBADF)?
+                .read(max)?;
+            epoll::notify(model, &kind, PollEvents::OUT);
+            Ok(data)
+        }
+        Kind::TimerFd(timer) => {
+            let now = model.clock.now();
+            model
+                .channels
+                .timerfds
+                .get_mut(timer)
+                .ok_or(Errno::EBADF)?
+                .read(max, now)
+        }
+        Kind::SignalFd(set) => signalfd::read(model, cx.tid, *set, max),
+        Kind::PipeWriter(_) => Err(Errno::EBADF),
+        Kind::Epoll(_) | Kind::File(_) | Kind::Output(_) => Err(Errno::EINVAL),
+    }
+}
+
+/// A datagram socket that is shut down has no end of file unless one waits for it.
+pub(crate) fn connection_based(model: &Model, id: super::ChannelId) -> bool {
+    let socket = model.channels.sockets.get(&id);
+    socket.is_some_and(socket::Socket::connection_based)
+}
+
+/// Writes what fits now; `EAGAIN` if that is nothing. On `EPIPE` the caller has got its `SIGPIPE`.
+pub fn write_some(cx: &mut Cx, id: OfdId, data: &[u8]) -> Result<usize, Errno> {
+    let kind = kind(cx.model, id)?;
+    let resumed = cx.thread().progress > 0;
+    let model = &mut *cx.model;
+    let result = match &kind {
+        Kind::PipeWriter(pipe_id) => {
+            let packets = model.files.get(id).is_some_and(|d| d.flags & libc::O_DIRECT != 0);
+            let pipe = model.channels.pipes.get_mut(pipe_id).ok_or(Errno::EBADF)?;
+            let result = pipe.write(data, packets, resumed);
+            if result.is_ok_and(|count| count > 0) {
+                epoll::notify(
+                    model,
+                    &Kind::PipeReader(*pipe_id),
+                    PollEvents::IN | PollEvents::RDNORM,
+                );
+            }
+            result
+        }
+        Kind::Socket(socket_id) => {
+            let result = socket::send(model, *socket_id, data, &[]);
+            if result == Err(Errno::EPIPE) && !is_stream(model, *socket_id) {
+                // Only streams raise the signal.
+                return result;
+            }
+            result
+        }
+        Kind::EventFd(eventfd) => {
+            let fd = model.channels.eventfds.get_mut(eventfd).ok_or(Errno::EBADF)?;
+            let result = fd.write(data);
+            if result.is_ok() {
+                epoll::notify(model, &kind, PollEvents::IN);
+            }
+            result
+        }
+        Kind::PipeReader(_) => Err(Errno::EBADF),
+        Kind::TimerFd(_) | Kind::SignalFd(_) | Kind::Epoll(_) | Kind::File(_) | Kind::Output(_) => {
+            Err(Errno::EINVAL)
+        }
+    };
+    if result == Err(Errno::EPIPE) {
+        Signals::raise(model, cx.tid, libc::SIGPIPE);
+    }
+    result
+}
+
+pub(crate) fn is_stream(model: &Model, id: super::ChannelId) -> bool {
+    let socket = model.channels.sockets.get(&id);
+    socket.is_some_and(|socket| socket.style == socket::Style::Stream)
+}
+
+impl Channels {
+    /// For tests and traces: is nothing left over?
+    pub fn is_empty(&self) -> bool {
+        self.pipes.is_empty()
+            && self.sockets.is_empty()
+            && self.eventfds.is_empty()
+            && self.timerfds.is_empty()
+            && self.epolls.is_empty()
+    }
+}

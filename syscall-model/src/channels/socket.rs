@@ -1,0 +1,427 @@
+//! Sockets: one object per end. A socket pair is two of them that name each other as peer.
+//!
+//! Data waits at the receiver, so that what a call touches is clear: a send touches the peer, a receive the
+//! socket itself. A stream is one run of bytes, cut only where descriptors travel along (`SCM_RIGHTS`);
+//! datagrams and sequenced packets stay apart. The send buffer of a socket is what its peer has not read.
+
+use super::bytes::ByteQueue;
+use super::{ChannelId, epoll};
+use crate::clock::Nanos;
+use crate::fd::{Kind, OfdId, PollEvents};
+use crate::model::Model;
+use imbl::{OrdMap, Vector};
+use syscalls::Errno;
+
+/// `net.core.wmem_default` and `rmem_default`.
+pub const DEFAULT_BUFFER: usize = 212_992;
+/// What the kernel charges for a small message on top of its bytes.
+const RECORD_OVERHEAD: usize = 768;
+
+const READABLE: PollEvents = PollEvents::IN.union(PollEvents::RDNORM);
+const WRITABLE: PollEvents = PollEvents::OUT
+    .union(PollEvents::WRNORM)
+    .union(PollEvents::WRBAND);
+
+/// `SOCK_STREAM`, `SOCK_DGRAM` or `SOCK_SEQPACKET`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Style {
+    Stream,
+    Datagram,
+    SeqPacket,
+}
+
+impl Style {
+    pub fn from_type(kind: i32) -> Option<Self> {
+        match kind {
+            libc::SOCK_STREAM => Some(Style::Stream),
+            // `AF_UNIX` takes raw for datagram.
+            libc::SOCK_DGRAM | libc::SOCK_RAW => Some(Style::Datagram),
+            libc::SOCK_SEQPACKET => Some(Style::SeqPacket),
+            _ => None,
+        }
+    }
+
+    pub fn to_type(self) -> i32 {
+        match self {
+            Style::Stream => libc::SOCK_STREAM,
+            Style::Datagram => libc::SOCK_DGRAM,
+            Style::SeqPacket => libc::SOCK_SEQPACKET,
+        }
+    }
+}
+
+/// What a socket is connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Link {
+    Unconnected,
+    /// Another socket of the program, which may be closed by now.
+    Local(ChannelId),
+}
+
+/// A record, or a run of stream bytes with the descriptors that came with its first byte.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+struct Message {
+    bytes: ByteQueue,
+    rights: Vec<OfdId>,
+}
+
+/// `SO_…` as set by the program. What has no effect in the model is kept to be read back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    pub send_buffer: usize,
+    pub receive_buffer: usize,
+    pub send_timeout: Option<Nanos>,
+    pub receive_timeout: Option<Nanos>,
+    pub receive_low_water: usize,
+    pub pass_credentials: bool,
+    pub plain: OrdMap<(i32, i32), Vec<u8>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Socket {
+    pub family: i32,
+    pub style: Style,
+    pub link: Link,
+    incoming: Vector<Message>,
+    /// What `incoming` counts for in the sender's buffer.
+    charged: usize,
+    pub read_shut: bool,
+    pub write_shut: bool,
+    /// `SO_ERROR`: told once.
+    pub error: Option<Errno>,
+    pub options: Options,
+}
+
+/// What a receive got. The rights carry a reference each, which the caller must install or release.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    pub data: Vec<u8>,
+    pub rights: Vec<OfdId>,
+    /// The record's own length, for `MSG_TRUNC`.
+    pub full_len: usize,
+    /// End of file rather than an empty record: nothing more is to come.
+    pub end: bool,
+}
+
+impl Socket {
+    pub fn new(family: i32, style: Style, link: Link) -> Self {
+        Self {
+            family,
+            style,
+            link,
+            incoming: Vector::new(),
+            charged: 0,
+            read_shut: false,
+            write_shut: false,
+            error: None,
+            options: Options {
+                send_buffer: DEFAULT_BUFFER,
+                receive_buffer: DEFAULT_BUFFER,
+                send_timeout: None,
+                receive_timeout: None,
+                receive_low_water: 1,
+                pass_credentials: false,
+                plain: OrdMap::new(),
+            },
+        }
+    }
+
+    pub fn peer(&self) -> Option<ChannelId> {
+        match self.link {
+            Link::Unconnected => None,
+            Link::Local(peer) => Some(peer),
+        }
+    }
+
+    pub fn connection_based(&self) -> bool {
+        self.style != Style::Datagram
+    }
+
+    /// `SIOCINQ`: all bytes of a stream or packet socket, the next datagram.
+    pub fn available(&self) -> usize {
+        match self.style {
+            Style::Datagram => self.incoming.front().map_or(0, |m| m.bytes.len()),
+            _ => self.incoming.iter().map(|m| m.bytes.len()).sum(),
+        }
+    }
+
+    pub fn take_error(&mut self) -> Result<(), Errno> {
+        self.error.take().map_or(Ok(()), Err)
+    }
+
+    fn charge(&self, len: usize) -> usize {
+        match self.style {
+            Style::Stream => len,
+            _ => len + RECORD_OVERHEAD,
+        }
+    }
+
+    fn deliver(&mut self, data: &[u8], rights: Vec<OfdId>) {
+        self.charged += self.charge(data.len());
+        let merge = self.style == Style::Stream && rights.is_empty();
+        if merge
+            && let Some(last) = self.incoming.back_mut()
+            && last.rights.is_empty()
+        {
+            last.bytes.push(data);
+            return;
+        }
+        let mut message = Message {
+            rights,
+            ..Message::default()
+        };
+        message.bytes.push(data);
+        self.incoming.push_back(message);
+    }
+
+    /// Takes stream bytes up to and including the first run that carries descriptors.
+    fn take_stream(&mut self, max: usize) -> Received {
+        let mut got = Received::default();
+        while got.rights.is_empty()
+            && got.data.len() < max
+            && let Some(mut first) = self.incoming.pop_front()
+        {
+            got.data.extend(first.bytes.take(max - got.data.len()));
+            got.rights = std::mem::take(&mut first.rights);
+            if !first.bytes.is_empty() {
+                self.incoming.push_front(first);
+            }
+        }
+        self.charged -= got.data.len();
+        got.full_len = got.data.len();
+        got
+    }
+
+    fn take_record(&mut self, max: usize) -> Received {
+        let mut message = self.incoming.pop_front().unwrap_or_default();
+        let full_len = message.bytes.len();
+        self.charged -= self.charge(full_len);
+        Received {
+            data: message.bytes.take(max),
+            rights: message.rights,
+            full_len,
+            end: false,
+        }
+    }
+}
+
+fn socket(model: &Model, id: ChannelId) -> &Socket {
+    let sockets = &model.channels.sockets;
+    sockets.get(&id).unwrap_or_else(|| panic!("no socket {}", id.0))
+}
+
+fn socket_mut(model: &mut Model, id: ChannelId) -> &mut Socket {
+    let sockets = &mut model.channels.sockets;
+    sockets
+        .get_mut(&id)
+        .unwrap_or_else(|| panic!("no socket {}", id.0))
+}
+
+/// The peer, unless there never was one or it is closed.
+fn live_peer(model: &Model, id: ChannelId) -> Option<(ChannelId, &Socket)> {
+    let peer = socket(model, id).peer()?;
+    Some((peer, model.channels.sockets.get(&peer)?))
+}
+
+/// Bytes that the peer has not read.
+fn in_flight(model: &Model, id: ChannelId) -> usize {
+    live_peer(model, id).map_or(0, |(_, peer)| peer.charged)
+}
+
+/// `SIOCOUTQ`.
+pub fn unread_by_peer(model: &Model, id: ChannelId) -> usize {
+    in_flight(model, id)
+}
+
+/// Would a send go through, at least in part? Also true when it would fail at once.
+pub fn has_room(model: &Model, id: ChannelId) -> bool {
+    let this = socket(model, id);
+    this.write_shut || this.error.is_some() || in_flight(model, id) < this.options.send_buffer
+}
+
+pub fn poll(model: &Model, id: ChannelId) -> PollEvents {
+    let this = socket(model, id);
+    let mut events = PollEvents::empty();
+    events.set(PollEvents::ERR, this.error.is_some());
+    events.set(PollEvents::HUP, this.read_shut && this.write_shut);
+    events.set(PollEvents::RDHUP, this.read_shut);
+    events.set(READABLE, this.read_shut || !this.incoming.is_empty());
+    if this.connection_based() && this.link == Link::Unconnected {
+        events |= PollEvents::HUP;
+    }
+    // The kernel calls a socket writable when a quarter of its buffer is in use at most.
+    events.set(WRITABLE, in_flight(model, id) * 4 <= this.options.send_buffer);
+    events
+}
+
+/// Sends one record, or as much of a stream as fits. `EAGAIN` if nothing does. Takes the references of
+/// `rights` over if it succeeds.
+pub fn send(model: &mut Model, id: ChannelId, data: &[u8], rights: &[OfdId]) -> Result<usize, Errno> {
+    let this = socket_mut(model, id);
+    if this.style == Style::Stream {
+        if this.link == Link::Unconnected {
+            return Err(Errno::ENOTCONN);
+        }
+        if this.write_shut {
+            return Err(Errno::EPIPE);
+        }
+    } else {
+        this.take_error()?;
+        if this.link == Link::Unconnected {
+            return Err(Errno::ENOTCONN);
+        }
+        if data.len() > this.options.send_buffer - 32 {
+            return Err(Errno::EMSGSIZE);
+        }
+        if this.write_shut {
+            return Err(Errno::EPIPE);
+        }
+    }
+    let Some((peer, receiver)) = live_peer(model, id) else {
+        return Err(send_to_the_dead(model, id));
+    };
+    if receiver.read_shut {
+        return Err(Errno::EPIPE);
+    }
+    if data.is_empty() && receiver.style == Style::Stream {
+        return Ok(0);
+    }
+    let room = socket(model, id)
+        .options
+        .send_buffer
+        .saturating_sub(in_flight(model, id));
+    if room == 0 {
+        return Err(Errno::EAGAIN);
+    }
+    let receiver = socket_mut(model, peer);
+    // A record goes in whole, if need be beyond the limit, as in the kernel.
+    let len = match receiver.style {
+        Style::Stream => data.len().min(room),
+        _ => data.len(),
+    };
+    receiver.deliver(&data[..len], rights.to_vec());
+    for &right in rights {
+        model.files.retain(right);
+    }
+    epoll::notify(
+        model,
+        &Kind::Socket(peer),
+        READABLE | PollEvents::RDBAND | PollEvents::PRI,
+    );
+    Ok(len)
+}
+
+/// A datagram socket notices that its peer is gone when it sends, and is unconnected from then on.
+fn send_to_the_dead(model: &mut Model, id: ChannelId) -> Errno {
+    let this = socket_mut(model, id);
+    if this.connection_based() {
+        return Errno::EPIPE;
+    }
+    this.link = Link::Unconnected;
+    Errno::ECONNREFUSED
+}
+
+/// Takes what is there. `EAGAIN` if that is nothing and more may come; an end of file is `end`.
+pub fn receive(model: &mut Model, id: ChannelId, max: usize, peek: bool) -> Result<Received, Errno> {
+    let this = socket_mut(model, id);
+    if this.connection_based() && this.link == Link::Unconnected {
+        let errno = if this.style == Style::Stream {
+            Errno::EINVAL
+        } else {
+            Errno::ENOTCONN
+        };
+        return Err(errno);
+    }
+    // Errors overtake records but not stream bytes.
+    if this.style != Style::Stream || this.incoming.is_empty() {
+        this.take_error()?;
+    }
+    if this.incoming.is_empty() {
+        return if this.read_shut {
+            Ok(Received {
+                end: true,
+                ..Received::default()
+            })
+        } else {
+            Err(Errno::EAGAIN)
+        };
+    }
+    let mut looked_at;
+    let from = if peek {
+        looked_at = this.clone();
+        &mut looked_at
+    } else {
+        this
+    };
+    let got = match from.style {
+        Style::Stream => from.take_stream(max),
+        _ => from.take_record(max),
+    };
+    if peek {
+        for &right in &got.rights {
+            model.files.retain(right);
+        }
+    } else {
+        tell_sender_of_room(model, id);
+    }
+    Ok(got)
+}
+
+fn tell_sender_of_room(model: &mut Model, id: ChannelId) {
+    if let Some((peer, _)) = live_peer(model, id)
+        && poll(model, peer).contains(PollEvents::OUT)
+    {
+        epoll::notify(model, &Kind::Socket(peer), WRITABLE);
+    }
+}
+
+/// `shutdown`: the peer of a connection sees the other half.
+pub fn shutdown(model: &mut Model, id: ChannelId, read: bool, write: bool) {
+    let this = socket_mut(model, id);
+    this.read_shut |= read;
+    this.write_shut |= write;
+    let connection_based = this.connection_based();
+    if let Some((peer, _)) = live_peer(model, id)
+        && connection_based
+    {
+        let other = socket_mut(model, peer);
+        other.read_shut |= write;
+        other.write_shut |= read;
+        epoll::notify(model, &Kind::Socket(peer), PollEvents::all());
+    }
+    epoll::notify(model, &Kind::Socket(id), PollEvents::all());
+}
+
+/// The last descriptor is gone. A peer that was sent data which nobody will read is told of a reset.
+pub fn close(model: &mut Model, id: ChannelId) {
+    let peer = live_peer(model, id).map(|(peer, _)| peer);
+    let Some(this) = model.channels.sockets.remove(&id) else {
+        return;
+    };
+    if let Some(peer) = peer
+        && this.connection_based()
+    {
+        let other = socket_mut(model, peer);
+        other.read_shut = true;
+        other.write_shut = true;
+        if !this.incoming.is_empty() {
+            other.error = Some(Errno::ECONNRESET);
+        }
+        epoll::notify(model, &Kind::Socket(peer), PollEvents::all());
+    }
+    // Descriptors that nobody will receive. (Sockets that hold each other in their queues stay, where the
+    // kernel has a garbage collector.)
+    for right in this.incoming.into_iter().flat_map(|message| message.rights) {
+        model.release(right);
+    }
+}
+
+/// Two connected sockets.
+pub fn pair(model: &mut Model, style: Style) -> (ChannelId, ChannelId) {
+    let (one, two) = (model.channels.allocate(), model.channels.allocate());
+    for (id, peer) in [(one, two), (two, one)] {
+        let socket = Socket::new(libc::AF_UNIX, style, Link::Local(peer));
+        model.channels.sockets.insert(id, socket);
+    }
+    (one, two)
+}

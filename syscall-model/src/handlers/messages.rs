@@ -1,0 +1,318 @@
+//! Sending and receiving on sockets: `sendto`, `recvfrom`, `sendmsg`, `recvmsg`, `sendmmsg`, `recvmmsg`.
+
+use super::control_messages::{self as control, Control};
+use super::sockets::{nobody_at, object, read_address, socket_of, unnamed, write_address};
+use crate::call::Call;
+use crate::channels::io::{self, blocking};
+use crate::channels::socket::{self, Link, Received, Style};
+use crate::channels::{ChannelId, Use, touches};
+use crate::clock::Nanos;
+use crate::effect::{Effect, Outcome, Prepared};
+use crate::fd::OfdId;
+use crate::memory::GuestMemoryExt;
+use crate::model::Cx;
+use crate::object::{Object, Touch};
+use crate::signals::Signals;
+use crate::wait::{Wait, Wake};
+use syscalls::{Errno, Sysno};
+
+const MMSGHDR_SIZE: u64 = 64;
+const MMSGHDR_LEN: u64 = 56;
+/// The kernel sends and receives no more messages in one call.
+const MAX_MESSAGES: u32 = 1024;
+
+/// `struct msghdr`, or what `sendto` and `recvfrom` say in its place.
+struct Header {
+    /// Where it is, to be written back to; 0 if there is none.
+    at: u64,
+    name: u64,
+    name_len: u32,
+    iov: Vec<(u64, usize)>,
+    control: u64,
+    control_len: usize,
+}
+
+impl Header {
+    fn read(cx: &Cx, at: u64) -> Result<Self, Errno> {
+        let (iov, count) = (cx.mem.read_u64(at + 16)?, cx.mem.read_u64(at + 24)?);
+        if count > 1024 {
+            return Err(Errno::EMSGSIZE);
+        }
+        Ok(Self {
+            at,
+            name: cx.mem.read_u64(at)?,
+            name_len: cx.mem.read_u32(at + 8)?,
+            iov: cx.mem.read_iovec(iov, count)?,
+            control: cx.mem.read_u64(at + 32)?,
+            control_len: cx.mem.read_u64(at + 40)? as usize,
+        })
+    }
+
+    fn plain(call: &Call) -> Self {
+        Self {
+            at: 0,
+            name: 0,
+            name_len: 0,
+            iov: vec![(call.word(1), call.word(2) as usize)],
+            control: 0,
+            control_len: 0,
+        }
+    }
+}
+
+/// The flags argument is the fourth everywhere but in `sendmsg` and `recvmsg`.
+fn flags(call: &Call) -> i32 {
+    match call.sysno {
+        Sysno::sendmsg | Sysno::recvmsg => call.int(2),
+        _ => call.int(3),
+    }
+}
+
+fn prepare(cx: &mut Cx, call: &Call, how: Use, wait: impl Fn(OfdId, Option<Nanos>) -> Wait) -> Prepared {
+    let Ok((ofd, _)) = socket_of(cx, call.fd(0)) else {
+        return Prepared::visible(vec![Touch::read(Object::FdTable)]);
+    };
+    let deadline = io::socket_deadline(cx.model, ofd, how == Use::Read);
+    cx.thread().deadline = deadline;
+    let waits = blocking(cx.model, ofd) && flags(call) & libc::MSG_DONTWAIT == 0;
+    let mut touched = touches(cx.model, ofd, how);
+    if matches!(call.sysno, Sysno::recvmsg | Sysno::recvmmsg) {
+        // Descriptors may come along.
+        touched.push(Touch::write(Object::FdTable));
+    }
+    Prepared::visible(touched).waiting(waits.then(|| wait(ofd, deadline)))
+}
+
+pub fn prepare_send(cx: &mut Cx, call: &Call) -> Prepared {
+    prepare(cx, call, Use::Write, |ofd, deadline| {
+        io::room_wait(ofd, 1, deadline)
+    })
+}
+
+pub fn prepare_receive(cx: &mut Cx, call: &Call) -> Prepared {
+    prepare(cx, call, Use::Read, io::read_wait)
+}
+
+/// `sendto(fd, buf, len, flags, addr, addrlen)`.
+pub fn sendto(cx: &mut Cx, call: &Call) -> Outcome {
+    let mut header = Header::plain(call);
+    header.name = call.word(4);
+    header.name_len = call.uint(5);
+    send(cx, call.fd(0), &header, flags(call))
+}
+
+/// `sendmsg(fd, msg, flags)`.
+pub fn sendmsg(cx: &mut Cx, call: &Call) -> Outcome {
+    socket_of(cx, call.fd(0))?;
+    let header = Header::read(cx, call.word(1))?;
+    send(cx, call.fd(0), &header, flags(call))
+}
+
+fn send(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
+    let (ofd, id) = socket_of(cx, fd)?;
+    check_destination(cx, fd, header)?;
+    if flags & libc::MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let data = io::gather(cx.mem, &header.iov)?;
+    let before = cx.thread().progress as usize;
+    // What went out already took the descriptors with it.
+    let rights = match before {
+        0 => control::read_rights(cx, header.control, header.control_len)?,
+        _ => Vec::new(),
+    };
+    let rest = data.get(before..).unwrap_or_default();
+    let sent = socket::send(cx.model, id, rest, &rights);
+    if sent == Err(Errno::EPIPE) && flags & libc::MSG_NOSIGNAL == 0 && io::is_stream(cx.model, id) {
+        Signals::raise(cx.model, cx.tid, libc::SIGPIPE);
+    }
+    let may_wait = blocking(cx.model, ofd) && flags & libc::MSG_DONTWAIT == 0;
+    io::finish_write(cx, ofd, sent, data.len(), 1, may_wait)
+}
+
+/// A connection takes no other address, and there is nobody to send a datagram to.
+fn check_destination(cx: &Cx, fd: i32, header: &Header) -> Result<(), Errno> {
+    if header.name == 0 || header.name_len == 0 {
+        return Ok(());
+    }
+    let address = read_address(cx, header.name, u64::from(header.name_len))?;
+    let socket = object(cx, fd)?;
+    match (socket.style, socket.link) {
+        (Style::Stream, Link::Unconnected) => Err(Errno::EOPNOTSUPP),
+        (Style::Stream, _) => Err(Errno::EISCONN),
+        // The kernel ignores the address of a sequenced packet.
+        (Style::SeqPacket, _) => Ok(()),
+        (Style::Datagram, _) => Err(nobody_at(&address)),
+    }
+}
+
+/// `recvfrom(fd, buf, len, flags, addr, addrlen)`.
+pub fn recvfrom(cx: &mut Cx, call: &Call) -> Outcome {
+    let header = Header::plain(call);
+    let outcome = receive(cx, call.fd(0), &header, flags(call))?;
+    if let (Effect::Done(_), addr) = (&outcome, call.word(4))
+        && addr != 0
+    {
+        write_address(cx, &sender(cx, call.fd(0))?, addr, call.word(5))?;
+    }
+    Ok(outcome)
+}
+
+/// Only a datagram says where it comes from, if its sender has a name; here none has.
+fn sender(cx: &Cx, fd: i32) -> Result<Vec<u8>, Errno> {
+    let socket = object(cx, fd)?;
+    Ok(match socket.style {
+        Style::Datagram => unnamed(socket.family),
+        _ => Vec::new(),
+    })
+}
+
+/// `recvmsg(fd, msg, flags)`.
+pub fn recvmsg(cx: &mut Cx, call: &Call) -> Outcome {
+    socket_of(cx, call.fd(0))?;
+    let header = Header::read(cx, call.word(1))?;
+    receive(cx, call.fd(0), &header, flags(call))
+}
+
+fn receive(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
+    let (ofd, id) = socket_of(cx, fd)?;
+    if flags & libc::MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if flags & libc::MSG_ERRQUEUE != 0 {
+        return Err(Errno::EAGAIN);
+    }
+    let before = cx.thread().progress as usize;
+    let got = match try_receive(cx, ofd, id, &header.iov, flags)? {
+        Ok(got) => got,
+        Err(wait) => return Ok(Effect::Block(wait)),
+    };
+    let count = before + got.data.len();
+    let record = !io::is_stream(cx.model, id);
+    let result = if record && flags & libc::MSG_TRUNC != 0 {
+        got.full_len
+    } else {
+        count
+    };
+    if header.at != 0 {
+        let mut told = flags & libc::MSG_CMSG_CLOEXEC;
+        if record && got.full_len > got.data.len() {
+            told |= libc::MSG_TRUNC;
+        }
+        tell(cx, fd, header, got.rights, told)?;
+    } else {
+        for right in got.rights {
+            cx.model.release(right);
+        }
+    }
+    Ok(Effect::Done(result as i64))
+}
+
+/// One more try; the inner `Err` is what to wait for. What it gets is in the guest's buffers already.
+fn try_receive(
+    cx: &mut Cx,
+    ofd: OfdId,
+    id: ChannelId,
+    iov: &[(u64, usize)],
+    flags: i32,
+) -> Result<Result<Received, Wait>, Errno> {
+    let before = cx.thread().progress as usize;
+    let max = io::total(iov) - before;
+    let peek = flags & libc::MSG_PEEK != 0;
+    let may_wait = blocking(cx.model, ofd) && flags & libc::MSG_DONTWAIT == 0 && cx.wake != Wake::TimedOut;
+    let wait = io::read_wait(ofd, cx.thread().deadline);
+    let got = match socket::receive(cx.model, id, max, peek) {
+        Err(Errno::EAGAIN) if may_wait => return Ok(Err(wait)),
+        // The bytes that came before the error are what the caller hears of.
+        Err(_) if before > 0 => Received::default(),
+        Ok(got) if got.end && !may_wait && !io::connection_based(cx.model, id) => return Err(Errno::EAGAIN),
+        other => other?,
+    };
+    if let Err(fault) = io::scatter(cx.mem, iov, before, &got.data) {
+        for right in got.rights {
+            cx.model.release(right);
+        }
+        return Err(fault);
+    }
+    let count = before + got.data.len();
+    let more =
+        may_wait && !peek && !got.end && got.rights.is_empty() && count < least(cx, id, before + max, flags);
+    if more {
+        cx.thread().progress = count as u64;
+        return Ok(Err(wait));
+    }
+    Ok(Ok(got))
+}
+
+/// How many bytes a stream must have before a receive returns.
+fn least(cx: &Cx, id: ChannelId, max: usize, flags: i32) -> usize {
+    match cx.model.channels.sockets.get(&id) {
+        Some(socket) if socket.style == Style::Stream => match flags & libc::MSG_WAITALL {
+            0 => socket.options.receive_low_water.min(max),
+            _ => max,
+        },
+        _ => 0,
+    }
+}
+
+/// Fills in what `recvmsg` returns in the header.
+fn tell(cx: &mut Cx, fd: i32, header: &Header, rights: Vec<OfdId>, mut flags: i32) -> Result<(), Errno> {
+    let mut out = Control::new(header.control, header.control_len);
+    if object(cx, fd)?.options.pass_credentials {
+        out.credentials(cx)?;
+    }
+    out.rights(cx, rights, flags & libc::MSG_CMSG_CLOEXEC != 0)?;
+    if out.truncated {
+        flags |= libc::MSG_CTRUNC;
+    }
+    if header.name != 0 {
+        write_address(cx, &sender(cx, fd)?, header.name, header.at + 8)?;
+    }
+    cx.mem.write_u64(header.at + 40, out.written as u64)?;
+    cx.mem.write_u32(header.at + 48, flags as u32)?;
+    Ok(())
+}
+
+/// `sendmmsg(fd, messages, count, flags)`.
+pub fn sendmmsg(cx: &mut Cx, call: &Call) -> Outcome {
+    many(cx, call, |cx, header, _| {
+        send(cx, call.fd(0), header, flags(call))
+    })
+}
+
+/// `recvmmsg(fd, messages, count, flags, timeout)`. Its timeout is looked at only when a message has come, as
+/// in the kernel; the virtual clock does not move between two messages, so it never ends the call.
+pub fn recvmmsg(cx: &mut Cx, call: &Call) -> Outcome {
+    if call.word(4) != 0 {
+        cx.mem.read_timespec(call.word(4))?;
+    }
+    many(cx, call, |cx, header, first| {
+        let mut flags = flags(call) & !libc::MSG_WAITFORONE;
+        if !first && call.int(3) & libc::MSG_WAITFORONE != 0 {
+            flags |= libc::MSG_DONTWAIT;
+        }
+        receive(cx, call.fd(0), header, flags)
+    })
+}
+
+/// Moves message after message. How many are done is kept with the thread while one waits.
+fn many(cx: &mut Cx, call: &Call, one: impl Fn(&mut Cx, &Header, bool) -> Outcome) -> Outcome {
+    socket_of(cx, call.fd(0))?;
+    let count = call.uint(2).min(MAX_MESSAGES);
+    while cx.thread().messages < count {
+        let done = cx.thread().messages;
+        let at = call.word(1) + u64::from(done) * MMSGHDR_SIZE;
+        let outcome = Header::read(cx, at).and_then(|header| one(cx, &header, done == 0));
+        let len = match outcome {
+            Ok(Effect::Done(len)) => len,
+            Ok(Effect::Block(wait)) => return Ok(Effect::Block(wait)),
+            _ if done > 0 => return Ok(Effect::DoneCheckSignals(i64::from(done))),
+            other => return other,
+        };
+        cx.mem.write_u32(at + MMSGHDR_LEN, len as u32)?;
+        let thread = cx.thread();
+        thread.messages += 1;
+        thread.progress = 0;
+    }
+    Ok(Effect::Done(i64::from(count)))
+}

@@ -5,13 +5,15 @@
 //! until the second (`schedstat` counts how often it was given a processor), there was a moment between the two at which all were asleep together.
 //!
 //! A pure sleep or a timed wait on a lock is not waiting for input: the peer may go on by itself, for example a server that sleeps before it answers. Unless it was already seen in that
-//! very wait (same call site, same stack) when nobody had asked it anything: then it is housekeeping.
+//! very wait (same call site, same stack) when nobody had asked it anything: then it is housekeeping. Nor is a sleep waited for that is longer than we would wait: its length stands in the peer's memory.
 
 use crate::address::Address;
 use crate::process::{descendants, listening_inodes, socket_inodes};
+use procfs::Current;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What the tasks of a peer do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,6 +55,8 @@ pub struct Watch {
     family: Family,
     tasks: HashMap<u32, TaskFiles>,
     housekeeping: HashSet<WaitSite>,
+    /// Sleeps longer than this are not waited for.
+    patience: Duration,
 }
 
 /// How often each task had run when it was looked at.
@@ -62,13 +66,13 @@ pub struct Look(Vec<(u32, u64)>);
 impl Watch {
     /// Watches everything that a peer's host has started.
     #[must_use]
-    pub fn below_host(host: u32) -> Watch {
-        Watch::new(Family::Below(host))
+    pub fn below_host(host: u32, patience: Duration) -> Watch {
+        Watch::new(Family::Below(host), patience)
     }
 
     /// Watches the processes that serve `address`, if they can be found: they run here, and we may look at them.
     #[must_use]
-    pub fn serving(address: &Address) -> Option<Watch> {
+    pub fn serving(address: &Address, patience: Duration) -> Option<Watch> {
         let same = |bound: &Address| match (bound, address) {
             (Address::Tcp(a), Address::Tcp(b)) | (Address::Udp(a), Address::Udp(b)) => a.port() == b.port(),
             (a, b) => a == b,
@@ -86,14 +90,15 @@ impl Watch {
         let owners: Vec<u32> = pids
             .filter(|&pid| !socket_inodes(&[pid]).is_disjoint(&wanted))
             .collect();
-        (!owners.is_empty()).then(|| Watch::new(Family::From(owners)))
+        (!owners.is_empty()).then(|| Watch::new(Family::From(owners), patience))
     }
 
-    fn new(family: Family) -> Watch {
+    fn new(family: Family, patience: Duration) -> Watch {
         Watch {
             family,
             tasks: HashMap::new(),
             housekeeping: HashSet::new(),
+            patience,
         }
     }
 
@@ -142,12 +147,10 @@ impl Watch {
                 // The count first: if the task runs after this, the second look will show it.
                 let Some(runs) = files.runs() else { continue };
                 let task = match files.wait() {
-                    Some(Wait::At(Doing::Sleeping, nr, sp, pc))
-                        if self.housekeeping.contains(&(tid, nr, sp, pc)) =>
-                    {
+                    Some(Wait::At(Doing::Sleeping, site)) if self.is_ignored(pid, tid, &site) => {
                         Doing::Waiting
                     }
-                    Some(Wait::At(doing, ..)) => doing,
+                    Some(Wait::At(doing, _)) => doing,
                     Some(Wait::Hidden) => return (Doing::Opaque, Look(Vec::new())),
                     None => continue,
                 };
@@ -167,19 +170,72 @@ impl Watch {
             .all(|(tid, runs)| self.tasks.get(tid).and_then(TaskFiles::runs) == Some(*runs))
     }
 
+    /// A timed wait that is not waited for.
+    fn is_ignored(&self, pid: u32, tid: u32, site: &Site) -> bool {
+        self.housekeeping.contains(&(tid, site.nr, site.sp, site.pc))
+            || sleep_length(pid, site).is_some_and(|length| length > self.patience)
+    }
+
     /// Notes the timed waits that the peer is in now, while nobody asks anything of it, as its housekeeping.
     pub fn learn_housekeeping(&mut self) {
         for (&tid, files) in &self.tasks {
-            if let Some(Wait::At(Doing::Sleeping, nr, sp, pc)) = files.wait() {
-                self.housekeeping.insert((tid, nr, sp, pc));
+            if let Some(Wait::At(Doing::Sleeping, site)) = files.wait() {
+                self.housekeeping.insert((tid, site.nr, site.sp, site.pc));
             }
         }
     }
 }
 
+/// The call that a task is blocked in.
+#[derive(Clone, Copy, Debug, Default)]
+struct Site {
+    nr: i64,
+    args: [u64; 6],
+    sp: u64,
+    pc: u64,
+}
+
 enum Wait {
-    At(Doing, i64, u64, u64),
+    At(Doing, Site),
     Hidden,
+}
+
+/// How long a sleep is at most, read from where the call's argument points to. A relative time does not say how much of it is over, so this may be too much.
+fn sleep_length(pid: u32, site: &Site) -> Option<Duration> {
+    const ABSOLUTE: u64 = 1;
+    let (pointer, absolute) = match site.nr {
+        libc::SYS_nanosleep => (site.args[0], None),
+        libc::SYS_clock_nanosleep => (
+            site.args[2],
+            (site.args[1] & ABSOLUTE != 0).then_some(site.args[0] == 0),
+        ),
+        libc::SYS_futex => match site.args[1] as i32 & libc::FUTEX_CMD_MASK {
+            libc::FUTEX_WAIT => (site.args[3], None),
+            _ => (
+                site.args[3],
+                Some(site.args[1] as i32 & libc::FUTEX_CLOCK_REALTIME != 0),
+            ),
+        },
+        _ => return None,
+    };
+    let mut timespec = [0; 16];
+    File::open(format!("/proc/{pid}/mem"))
+        .ok()?
+        .read_exact_at(&mut timespec, pointer)
+        .ok()?;
+    let (seconds, nanos) = timespec.split_at(8);
+    let seconds = u64::try_from(i64::from_ne_bytes(seconds.try_into().ok()?)).ok()?;
+    let time = Duration::new(
+        seconds,
+        u32::try_from(i64::from_ne_bytes(nanos.try_into().ok()?)).ok()?,
+    );
+    let now = match absolute {
+        None => Duration::ZERO,
+        Some(true) => SystemTime::now().duration_since(UNIX_EPOCH).ok()?,
+        // The monotonic clock, but for time spent suspended.
+        Some(false) => Duration::try_from_secs_f64(procfs::Uptime::current().ok()?.uptime).ok()?,
+    };
+    Some(time.saturating_sub(now))
 }
 
 fn read_small(file: &File) -> std::io::Result<String> {
@@ -215,9 +271,9 @@ impl TaskFiles {
         let state = stat.rsplit_once(") ")?.1.chars().next()?;
         match state {
             'Z' | 'X' => return None,
-            'T' | 't' => return Some(Wait::At(Doing::Waiting, -1, 0, 0)),
+            'T' | 't' => return Some(Wait::At(Doing::Waiting, Site::default())),
             'S' => {}
-            _ => return Some(Wait::At(Doing::Working, -1, 0, 0)),
+            _ => return Some(Wait::At(Doing::Working, Site::default())),
         }
         match read_small(&self.syscall) {
             Ok(line) => Some(classify_line(&line)),
@@ -230,15 +286,16 @@ impl TaskFiles {
 fn classify_line(line: &str) -> Wait {
     let mut words = line.split_ascii_whitespace();
     let Some(nr) = words.next().and_then(|w| w.parse::<i64>().ok()) else {
-        return Wait::At(Doing::Working, -1, 0, 0);
+        return Wait::At(Doing::Working, Site::default());
     };
     let numbers: Vec<u64> = words
         .filter_map(|w| u64::from_str_radix(w.trim_start_matches("0x"), 16).ok())
         .collect();
     let Ok([a, b, c, d, e, f, sp, pc]) = <[u64; 8]>::try_from(numbers) else {
-        return Wait::At(Doing::Working, nr, 0, 0);
+        return Wait::At(Doing::Working, Site::default());
     };
-    Wait::At(classify(nr, [a, b, c, d, e, f]), nr, sp, pc)
+    let args = [a, b, c, d, e, f];
+    Wait::At(classify(nr, args), Site { nr, args, sp, pc })
 }
 
 /// What a task that is asleep in this call waits for.
@@ -284,6 +341,9 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
+    const BOUND: Duration = Duration::from_secs(3);
+    const LONG: Duration = Duration::from_secs(5000);
+
     fn settle(watch: &mut Watch, wanted: Doing) {
         loop {
             let (doing, look) = watch.look();
@@ -301,17 +361,22 @@ mod tests {
             .stdout(Stdio::null())
             .spawn()
             .expect("cat");
-        let mut watch = Watch::new(Family::From(vec![cat.id()]));
+        let mut watch = Watch::new(Family::From(vec![cat.id()]), BOUND);
         settle(&mut watch, Doing::Waiting);
         drop(cat.stdin.take());
         settle(&mut watch, Doing::Gone);
         cat.wait().expect("wait");
 
         let mut sleep = Command::new("sleep").arg("1000").spawn().expect("sleep");
-        let mut watch = Watch::new(Family::From(vec![sleep.id()]));
+        let mut watch = Watch::new(Family::From(vec![sleep.id()]), LONG);
         settle(&mut watch, Doing::Sleeping);
         watch.learn_housekeeping();
         settle(&mut watch, Doing::Waiting);
+        // With less patience it is not waited for in the first place.
+        settle(
+            &mut Watch::new(Family::From(vec![sleep.id()]), BOUND),
+            Doing::Waiting,
+        );
         sleep.kill().expect("kill");
         sleep.wait().expect("wait");
     }

@@ -3,8 +3,9 @@
 use crate::answer::{Answer, Channel};
 use crate::channel::Link;
 use crate::inspect::Watch;
+use crate::position::Segment;
 use crate::process::Process;
-use crate::tree::{At, Segment};
+use crate::tree::At;
 
 /// Something real that has been told everything up to `at`, and nothing else.
 #[derive(Debug)]

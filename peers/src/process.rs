@@ -148,6 +148,14 @@ impl Process {
         self.exit
     }
 
+    /// The same, when it is known to have ended: its host may not have got round to saying so.
+    pub fn wait_exit(&mut self) -> Option<i32> {
+        while self.exit_status().is_none() && !self.gone {
+            self.wait_news(-1);
+        }
+        self.exit
+    }
+
     /// The command and all its descendants have ended.
     pub fn is_gone(&mut self) -> bool {
         self.exit_status();

@@ -1,8 +1,9 @@
 //! Trees for people: indented text, and a graph for `dot`.
 
 use crate::error::{lines, show};
+use crate::position::Segment;
 use crate::store::TreeKey;
-use crate::tree::{Pos, Segment, Tree};
+use crate::tree::{Pos, Tree};
 use crate::world::PeerWorld;
 use std::fmt::Write as _;
 

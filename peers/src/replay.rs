@@ -5,12 +5,14 @@ use crate::answer::{Answer, StreamEnd};
 use crate::channel::Link;
 use crate::error::{PeerError, show};
 use crate::inspect::{Doing, Watch};
+use crate::path::Step;
 use crate::physical::Physical;
+use crate::position::Segment;
 use crate::process::{Process, listening_inodes, socket_inodes};
 use crate::settle::Server;
 use crate::spec::PeerSpec;
 use crate::store::TreeKey;
-use crate::tree::{At, Pos, Segment, Step, Tree};
+use crate::tree::{At, Pos, Tree};
 use crate::world::PeerWorld;
 use std::io::ErrorKind;
 
@@ -255,7 +257,7 @@ impl PeerWorld {
             ];
         }
         let process = self.spawn(&PeerSpec { argv, ..spec }, &format!("client{index}"), &env)?;
-        let watch = Watch::below_host(process.host_pid());
+        let watch = Watch::below_host(process.host_pid(), self.config.sleep_bound);
         Ok(Physical::new(tree, Vec::new(), Some((process, watch)), None))
     }
 
@@ -270,7 +272,7 @@ impl PeerWorld {
     /// Starts a server and waits until it listens and has come to rest.
     pub(crate) fn start_server(&mut self, spec: &PeerSpec) -> Result<Server, PeerError> {
         let mut process = self.spawn(spec, &spec.name.clone(), &[])?;
-        let mut watch = Watch::below_host(process.host_pid());
+        let mut watch = Watch::below_host(process.host_pid(), self.config.sleep_bound);
         let bound = self.config.start_bound;
         process.wait_until(bound, "listened", |_| {
             let own = socket_inodes(&watch.pids());
@@ -323,7 +325,7 @@ impl PeerWorld {
         });
         if server.is_none() {
             let mut watch = if address.is_local() {
-                Watch::serving(address)
+                Watch::serving(address, self.config.sleep_bound)
             } else {
                 None
             };

@@ -157,15 +157,15 @@ impl Ground {
         config: &Config,
         name: &str,
     ) -> Result<Answer, PeerError> {
-        let started = Instant::now();
+        let mut last_news = Instant::now();
         let mut since = Since {
             state: None,
-            start: started,
+            start: last_news,
         };
         let mut patience = 0;
         loop {
             if self.pump(focus, others, config.flood_limit) {
-                patience = 0;
+                (patience, last_news) = (0, Instant::now());
             }
             if focus.heard.size() > config.flood_limit {
                 return Err(self.flood(focus, config, name));
@@ -183,9 +183,12 @@ impl Ground {
                 (Doing::Working, _) => false,
             };
             if done {
+                if let (Doing::Gone, Some(server)) = (state.0, focus.server) {
+                    self.servers[server].process.wait_exit();
+                }
                 return Ok(std::mem::take(&mut focus.heard));
             }
-            if started.elapsed() > config.hang_bound && matches!(state.0, Doing::Working) {
+            if last_news.elapsed() > config.hang_bound && matches!(state.0, Doing::Working) {
                 return Err(self.hang(focus, config, name));
             }
             self.pause(focus, patience, state.0, config);

@@ -9,105 +9,10 @@
 //! grows. And there is exactly one position for every string of writes, so that `AB` written at once and `A`, `B` written apart meet.
 
 use crate::answer::{Answer, Channel, StreamEnd};
+pub use crate::position::{At, Cursor, Pos, Write};
+use crate::position::{EMPTY_PATH, Segment};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
-
-/// A position in the writes: after `offset` symbols of node `node`. Offset 0 occurs at the root only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Pos {
-    node: u32,
-    offset: u32,
-}
-
-/// A write position with the hash of all that was written up to it. Identity is the hash alone, so it is the same in every tree that says the same, however it grew.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct At {
-    /// Where in this tree.
-    pub pos: Pos,
-    /// Hash of the path's content, symbol by symbol.
-    pub path: u128,
-}
-
-impl PartialEq for At {
-    fn eq(&self, other: &At) -> bool {
-        self.path == other.path
-    }
-}
-impl Eq for At {}
-impl Hash for At {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.path.hash(state);
-    }
-}
-
-/// The pair ⟨r, w⟩ of one connection: what the SUT has read (a count of bytes or datagrams) and what it has written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Cursor {
-    /// Units read so far.
-    pub r: u64,
-    /// Where the SUT stands in its writes.
-    pub w: At,
-}
-
-impl Cursor {
-    /// The identity of this logical position: equal for equal content, whatever the tree looks like.
-    #[must_use]
-    pub fn id(&self) -> u128 {
-        fold(self.w.path, self.r ^ 0xc0de_0000_0000_0000)
-    }
-}
-
-/// FNV-1a, 128 bits, a symbol at a time: the only requirement is that `AB` and `A`,`B` agree.
-fn fold(hash: u128, symbol: u64) -> u128 {
-    (hash ^ u128::from(symbol)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013B)
-}
-const EMPTY_PATH: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-
-/// One thing that the SUT does to a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write<'a> {
-    /// Bytes on a stream: may be split and joined.
-    Bytes(&'a [u8]),
-    /// A datagram: whole or not at all.
-    Datagram(&'a [u8]),
-    /// The end of the SUT's stream.
-    Fin,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Segment {
-    Bytes(Vec<u8>),
-    Datagram(Vec<u8>),
-    Fin,
-}
-
-impl Segment {
-    fn len(&self) -> u32 {
-        match self {
-            Segment::Bytes(bytes) => bytes.len() as u32,
-            Segment::Datagram(_) | Segment::Fin => 1,
-        }
-    }
-    fn fold(&self, mut hash: u128, channel: Channel, from: u32, to: u32) -> u128 {
-        let lane = u64::from(channel) << 16;
-        match self {
-            Segment::Bytes(bytes) => {
-                for &byte in &bytes[from as usize..to as usize] {
-                    hash = fold(hash, lane | u64::from(byte));
-                }
-            }
-            Segment::Fin => hash = fold(hash, lane | 256),
-            Segment::Datagram(bytes) => {
-                for &byte in bytes {
-                    hash = fold(hash, lane | 512 | u64::from(byte));
-                }
-                hash = fold(hash, lane | 257);
-            }
-        }
-        hash
-    }
-}
 
 /// What is known about one channel up to a mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,7 +32,7 @@ pub(crate) struct Mark {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Node {
-    parent: Option<Pos>,
+    pub(crate) parent: Option<Pos>,
     pub(crate) channel: Channel,
     pub(crate) segment: Segment,
     pub(crate) children: Vec<(u32, u32)>,
@@ -171,17 +76,6 @@ pub enum Walk {
         /// There is something else in the tree after `at`.
         diverges: bool,
     },
-}
-
-/// A step on the way from one position to another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    Write {
-        channel: Channel,
-        segment: Segment,
-        to: At,
-    },
-    Check(Pos),
 }
 
 /// An answer that contradicts what is already known further down the tree.
@@ -249,7 +143,7 @@ impl Tree {
         cursor.id()
     }
 
-    fn node(&self, pos: Pos) -> &Node {
+    pub(crate) fn node(&self, pos: Pos) -> &Node {
         &self.nodes[pos.node as usize]
     }
 
@@ -571,118 +465,5 @@ impl Tree {
     #[must_use]
     pub fn exit(&self, pos: Pos) -> Option<i32> {
         self.last_mark(pos).and_then(|(_, mark)| mark.exit)
-    }
-
-    /// `pos` lies on the path from the root to `to`.
-    #[must_use]
-    pub fn on_path(&self, pos: Pos, mut to: Pos) -> bool {
-        loop {
-            if to.node == pos.node {
-                return pos.offset <= to.offset;
-            }
-            match self.node(to).parent {
-                Some(parent) => to = parent,
-                None => return false,
-            }
-        }
-    }
-
-    /// What must be said, and what must then have been answered, on the way from `from` (on the path) to `to`.
-    pub(crate) fn steps(&self, from: At, to: Pos) -> Vec<Step> {
-        let mut ranges = Vec::new();
-        let mut pos = to;
-        loop {
-            let start = if pos.node == from.pos.node {
-                from.pos.offset
-            } else {
-                0
-            };
-            ranges.push((pos.node, start, pos.offset));
-            match self.node(pos).parent {
-                Some(parent) if pos.node != from.pos.node => pos = parent,
-                _ => break,
-            }
-        }
-        let (mut steps, mut path) = (Vec::new(), from.path);
-        for (id, start, end) in ranges.into_iter().rev() {
-            let node = &self.nodes[id as usize];
-            if end <= start {
-                continue;
-            }
-            let marks = node.marks.range(start + 1..=end).map(|(&offset, _)| offset);
-            let mut begin = start;
-            for stop in marks.chain(Some(end)) {
-                if stop > begin {
-                    path = node.segment.fold(path, node.channel, begin, stop);
-                    let segment = match &node.segment {
-                        Segment::Bytes(bytes) => {
-                            Segment::Bytes(bytes[begin as usize..stop as usize].to_vec())
-                        }
-                        whole => whole.clone(),
-                    };
-                    let pos = Pos {
-                        node: id,
-                        offset: stop,
-                    };
-                    steps.push(Step::Write {
-                        channel: node.channel,
-                        segment,
-                        to: At { pos, path },
-                    });
-                    if node.marks.contains_key(&stop) {
-                        steps.push(Step::Check(pos));
-                    }
-                }
-                begin = stop;
-            }
-        }
-        steps
-    }
-
-    /// What was written on `channel` on the path to `to`, and whether it was finished.
-    #[must_use]
-    pub fn written(&self, channel: Channel, to: Pos) -> (Vec<u8>, bool) {
-        let (mut bytes, mut fin) = (Vec::new(), false);
-        for step in self.steps(Tree::root(), to) {
-            match step {
-                Step::Write {
-                    channel: c,
-                    segment: Segment::Bytes(b) | Segment::Datagram(b),
-                    ..
-                } if c == channel => bytes.extend(b),
-                Step::Write {
-                    channel: c,
-                    segment: Segment::Fin,
-                    ..
-                } if c == channel => fin = true,
-                _ => {}
-            }
-        }
-        (bytes, fin)
-    }
-
-    /// Where the tree goes on after `pos`: in the same node, or at the start of the first child.
-    pub(crate) fn first_below(&self, pos: Pos) -> (u32, u32) {
-        let child = self
-            .node(pos)
-            .children
-            .iter()
-            .find(|&&(offset, _)| offset == pos.offset);
-        child.map_or((pos.node, pos.offset), |&(_, id)| (id, 0))
-    }
-
-    /// The number of leaves: how many connections (or client starts) it takes to see all of this tree.
-    #[must_use]
-    pub fn leaves(&self) -> usize {
-        let end = |(id, node): (usize, &Node)| Pos {
-            node: id as u32,
-            offset: node.segment.len(),
-        };
-        self.nodes
-            .iter()
-            .enumerate()
-            .map(end)
-            .filter(|&pos| self.is_leaf(pos))
-            .count()
     }
 }

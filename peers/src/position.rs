@@ -1,0 +1,103 @@
+//! Positions in a tree, and what lies between them: what the SUT wrote, symbol by symbol.
+
+use crate::answer::Channel;
+use serde::{Deserialize, Serialize};
+use std::hash::{Hash, Hasher};
+
+/// A position in the writes: after `offset` symbols of node `node`. Offset 0 occurs at the root only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Pos {
+    pub(crate) node: u32,
+    pub(crate) offset: u32,
+}
+
+/// A write position with the hash of all that was written up to it. Identity is the hash alone, so it is the same in every tree that says the same, however it grew.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct At {
+    /// Where in this tree.
+    pub pos: Pos,
+    /// Hash of the path's content, symbol by symbol.
+    pub path: u128,
+}
+
+impl PartialEq for At {
+    fn eq(&self, other: &At) -> bool {
+        self.path == other.path
+    }
+}
+impl Eq for At {}
+impl Hash for At {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.path.hash(state);
+    }
+}
+
+/// The pair ⟨r, w⟩ of one connection: what the SUT has read (a count of bytes or datagrams) and what it has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Cursor {
+    /// Units read so far.
+    pub r: u64,
+    /// Where the SUT stands in its writes.
+    pub w: At,
+}
+
+impl Cursor {
+    /// The identity of this logical position: equal for equal content, whatever the tree looks like.
+    #[must_use]
+    pub fn id(&self) -> u128 {
+        fold(self.w.path, self.r ^ 0xc0de_0000_0000_0000)
+    }
+}
+
+/// FNV-1a, 128 bits, a symbol at a time: the only requirement is that `AB` and `A`,`B` agree.
+fn fold(hash: u128, symbol: u64) -> u128 {
+    (hash ^ u128::from(symbol)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013B)
+}
+
+/// The hash of having said nothing.
+pub(crate) const EMPTY_PATH: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+
+/// One thing that the SUT does to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write<'a> {
+    /// Bytes on a stream: may be split and joined.
+    Bytes(&'a [u8]),
+    /// A datagram: whole or not at all.
+    Datagram(&'a [u8]),
+    /// The end of the SUT's stream.
+    Fin,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Segment {
+    Bytes(Vec<u8>),
+    Datagram(Vec<u8>),
+    Fin,
+}
+
+impl Segment {
+    pub(crate) fn len(&self) -> u32 {
+        match self {
+            Segment::Bytes(bytes) => bytes.len() as u32,
+            Segment::Datagram(_) | Segment::Fin => 1,
+        }
+    }
+    pub(crate) fn fold(&self, mut hash: u128, channel: Channel, from: u32, to: u32) -> u128 {
+        let lane = u64::from(channel) << 16;
+        match self {
+            Segment::Bytes(bytes) => {
+                for &byte in &bytes[from as usize..to as usize] {
+                    hash = fold(hash, lane | u64::from(byte));
+                }
+            }
+            Segment::Fin => hash = fold(hash, lane | 256),
+            Segment::Datagram(bytes) => {
+                for &byte in bytes {
+                    hash = fold(hash, lane | 512 | u64::from(byte));
+                }
+                hash = fold(hash, lane | 257);
+            }
+        }
+        hash
+    }
+}

@@ -1,0 +1,134 @@
+//! The SUT as a server: its listening addresses, and the clients that come to them.
+
+use crate::address::Address;
+use crate::answer::Channel;
+use crate::error::PeerError;
+use crate::listener::Listener;
+use crate::state::{Conn, ConnKey, Instance, PeerState};
+use crate::tree::Tree;
+use crate::world::PeerWorld;
+
+impl PeerWorld {
+    /// The SUT binds an address: returns the one it gets (port 0 becomes a real port, the same one every time).
+    ///
+    /// # Errors
+    /// The address cannot be bound.
+    pub fn bind(&mut self, state: &mut PeerState, address: &Address) -> Result<Address, PeerError> {
+        let (mut name, mut k) = (address.to_string(), 0);
+        if address.port() == Some(0) {
+            let count = state.edit().chosen.entry(address.clone()).or_insert(0);
+            k = *count;
+            *count += 1;
+            name = format!("{name}#{k}");
+            if let Some(chosen) = self.chosen_ports.get(&(address.clone(), k))
+                && (self.config.offline || self.ground.listeners.iter().any(|l| &l.address == chosen))
+            {
+                return Ok(chosen.clone());
+            }
+        }
+        if self.config.offline || self.ground.listeners.iter().any(|l| &l.address == address) {
+            return Ok(address.clone());
+        }
+        let listener = Listener::bind(address, name)
+            .map_err(PeerError::io(format!("listening at {address} for the SUT")))?;
+        let got = listener.address.clone();
+        if got != *address {
+            self.chosen_ports.insert((address.clone(), k), got.clone());
+        }
+        self.ground.listeners.push(listener);
+        Ok(got)
+    }
+
+    fn listener_name(&self, address: &Address) -> String {
+        let chosen = self
+            .chosen_ports
+            .iter()
+            .find(|(_, got)| *got == address)
+            .map(|((asked, k), _)| format!("{asked}#{k}"));
+        chosen.unwrap_or_else(|| address.to_string())
+    }
+
+    /// The SUT listens at an address that it has bound: from now on there are clients.
+    pub fn listen(&mut self, state: &mut PeerState, address: &Address) {
+        let name = self.listener_name(address);
+        state.edit().listening.insert(name);
+    }
+
+    /// The connection that the SUT would accept next: first connections before second ones, in the order of the clients.
+    /// This depends on the state alone and not on who was faster. Clients are launched here, one after the other, each when the one before has come to rest.
+    fn next_pending(
+        &mut self,
+        state: &PeerState,
+        address: &Address,
+    ) -> Result<Option<(Channel, u32)>, PeerError> {
+        let name = self.listener_name(address);
+        if !state.0.listening.contains(&name) {
+            return Ok(None);
+        }
+        let mut pending = None;
+        for client in 0..self.client_count() {
+            let (tree, at) = self.locate(state, &Instance::Client(client));
+            self.resolve(tree, at)?;
+            let opened = self.trees[tree].opened(at.pos);
+            let fresh = opened
+                .into_iter()
+                .filter(|(channel, at)| *at == name && !state.0.taken.contains(&(client, *channel)));
+            pending = pending
+                .into_iter()
+                .chain(fresh.map(|(channel, _)| (channel, client)))
+                .min();
+        }
+        Ok(pending)
+    }
+
+    /// A client waits to be accepted at this address.
+    ///
+    /// # Errors
+    /// A peer failed.
+    pub fn acceptable(&mut self, state: &PeerState, address: &Address) -> Result<bool, PeerError> {
+        Ok(self.next_pending(state, address)?.is_some())
+    }
+
+    /// The SUT accepts the next connection, if there is one.
+    ///
+    /// # Errors
+    /// A peer failed.
+    pub fn accept(&mut self, state: &mut PeerState, address: &Address) -> Result<Option<ConnKey>, PeerError> {
+        let Some((channel, client)) = self.next_pending(state, address)? else {
+            return Ok(None);
+        };
+        if self.seen_channels.insert((client, channel)) {
+            self.counters.logical_connections += 1;
+        }
+        let inner = state.edit();
+        let key = ConnKey::Accepted(inner.accepted);
+        let instance = Instance::Client(client);
+        inner.accepted += 1;
+        inner.taken.insert((client, channel));
+        inner.places.entry(instance.clone()).or_insert_with(Tree::root);
+        inner.conns.insert(
+            key.clone(),
+            Conn {
+                instance,
+                channel,
+                r: 0,
+                fin: false,
+                closed: false,
+            },
+        );
+        Ok(Some(key))
+    }
+
+    /// The exit status of a client, if in this state it has ended (negative: by a signal).
+    ///
+    /// # Errors
+    /// A peer failed.
+    pub fn client_exit(&mut self, state: &PeerState, client: u32) -> Result<Option<i32>, PeerError> {
+        if state.0.listening.is_empty() {
+            return Ok(None);
+        }
+        let (tree, at) = self.locate(state, &Instance::Client(client));
+        self.resolve(tree, at)?;
+        Ok(self.trees[tree].exit(at.pos))
+    }
+}

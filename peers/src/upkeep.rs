@@ -1,0 +1,124 @@
+//! What the explorer asks of the world between the SUT's steps: a second look before a deadlock is called one, going back, tidying up, the account of what was said.
+
+use crate::config::CacheMode;
+use crate::error::PeerError;
+use crate::state::{ConnKey, Instance, PeerState};
+use crate::tree::Tree;
+use crate::world::PeerWorld;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+impl PeerWorld {
+    /// Asks all peers of this state once more, before it is called a deadlock, and gives those that cannot be inspected `bound` to say something; true if one did.
+    ///
+    /// # Errors
+    /// A peer failed.
+    pub fn poll_again(&mut self, state: &PeerState, bound: Duration) -> Result<bool, PeerError> {
+        let before = self.counters.late_answers;
+        let instances: Vec<Instance> = state.0.places.keys().cloned().collect();
+        let mut here = Vec::new();
+        for instance in &instances {
+            let (tree, at) = self.locate(state, instance);
+            if self.config.offline || self.trees[tree].exit(at.pos).is_some() {
+                continue;
+            }
+            self.resolve(tree, at)?;
+            let opaque = self.ground.strangers.get(&tree).is_some_and(Option::is_none);
+            if opaque {
+                self.ensure_at(tree, at)?;
+            }
+            here.extend(
+                self.physicals
+                    .iter()
+                    .filter(|(_, p)| p.tree == tree && p.at == at)
+                    .map(|(&id, _)| (id, opaque)),
+            );
+        }
+        // Going there may have brought it already.
+        let patient = here.iter().any(|&(_, opaque)| opaque) && self.counters.late_answers == before;
+        let wait = if patient { bound } else { Duration::ZERO };
+        self.wait_for_any(here.iter().map(|&(id, _)| id), wait);
+        for (id, _) in here {
+            self.absorb_late(id)?;
+        }
+        Ok(self.counters.late_answers > before)
+    }
+
+    fn wait_for_any(&self, ids: impl Iterator<Item = u64>, bound: Duration) {
+        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+        let links = ids
+            .filter_map(|id| self.physicals.get(&id))
+            .flat_map(|p| &p.links)
+            .filter(|link| link.is_open());
+        let mut fds: Vec<PollFd<'_>> = links
+            .map(|link| PollFd::new(link.fd(), PollFlags::POLLIN))
+            .collect();
+        // An interrupted wait is only a shorter one.
+        let _ = poll(&mut fds, PollTimeout::try_from(bound).unwrap_or(PollTimeout::MAX));
+    }
+
+    /// The SUT went back to `state`. Only without a cache does that concern the peers: all are started again and told everything again.
+    ///
+    /// # Errors
+    /// A peer failed.
+    pub fn backtracked(&mut self, state: &PeerState) -> Result<(), PeerError> {
+        if self.config.mode != CacheMode::Off {
+            return Ok(());
+        }
+        self.physicals.clear();
+        let instances: Vec<Instance> = state.0.places.keys().cloned().collect();
+        for instance in &instances {
+            let (tree, at) = self.locate(state, instance);
+            self.ensure_at(tree, at)?;
+        }
+        Ok(())
+    }
+
+    /// Closes what none of these states (all that are still to be explored) can need.
+    pub fn retain(&mut self, states: &[PeerState]) {
+        let mut physicals = std::mem::take(&mut self.physicals);
+        physicals.retain(|_, physical| {
+            let tree = &self.trees[physical.tree];
+            states.iter().any(|state| {
+                let mut places = state
+                    .0
+                    .places
+                    .iter()
+                    .filter(|(i, _)| self.index.get(&self.tree_key(i)) == Some(&physical.tree))
+                    .peekable();
+                // A state that has no such connection yet may come to have it.
+                let (here, shared) = (physical.at.pos, self.config.share_trees);
+                places.peek().is_none()
+                    || shared
+                    || places.any(|(_, at)| tree.on_path(here, at.pos) || tree.on_path(at.pos, here))
+            })
+        });
+        self.physicals = physicals;
+    }
+
+    /// What each peer was told on the way to this state, by destination: one entry per connection.
+    #[must_use]
+    pub fn sent(&self, state: &PeerState) -> BTreeMap<String, Vec<Vec<u8>>> {
+        let mut all: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
+        for (key, conn) in &state.0.conns {
+            let label = match key {
+                ConnKey::Opened(address, _) => address.to_string(),
+                accepted @ ConnKey::Accepted(_) => accepted.to_string(),
+            };
+            let at = state
+                .0
+                .places
+                .get(&conn.instance)
+                .copied()
+                .unwrap_or_else(Tree::root);
+            let tree = self
+                .index
+                .get(&self.tree_key(&conn.instance))
+                .map(|&tree| &self.trees[tree]);
+            all.entry(label)
+                .or_default()
+                .extend(tree.map(|tree| tree.written(conn.channel, at.pos).0));
+        }
+        all
+    }
+}

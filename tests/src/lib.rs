@@ -1,1 +1,37 @@
-//! Helpers of the end-to-end tests.
+//! The harness of the end-to-end tests: builds guest programs once, runs them natively and under
+//! `tracefork`, and compares what came out.
+//!
+//! A guest is one small program in `tests/guests` that shows one behaviour. Its leading comment holds
+//! directives (see [`directives`]) that say how to build it and how it ends. The native run is always the
+//! judge: a guest is right if the supervised run has the same output, end and written files.
+//!
+//! To add a guest, add a file; the test targets find it by themselves.
+
+pub mod directives;
+pub mod guests;
+pub mod observe;
+pub mod packages;
+pub mod process;
+pub mod supervised;
+
+/// The path of the `tracefork` command under test, for the integration test that uses it; `None` as long as the package has no
+/// such binary. A macro, because cargo tells only the integration tests themselves.
+#[macro_export]
+macro_rules! command_under_test {
+    () => {
+        option_env!("CARGO_BIN_EXE_tracefork").map(std::path::Path::new)
+    };
+}
+
+/// What a guest or program is given: its environment is the same natively and supervised, and does not
+/// depend on who runs the tests.
+pub const ENVIRONMENT: [(&str, &str); 5] = [
+    (
+        "PATH",
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ),
+    ("HOME", "/nonexistent"),
+    ("LANG", "C.UTF-8"),
+    ("LC_ALL", "C.UTF-8"),
+    ("TZ", "UTC"),
+];

@@ -1,4 +1,4 @@
-// eventfd: the counter adds up and is read at once, or one by one in semaphore mode; EAGAIN and blocking.
+// How eventfd behaves: the counter adds up and is read at once, or one by one in semaphore mode; EAGAIN and blocking.
 #include "guest.h"
 #include <sys/eventfd.h>
 

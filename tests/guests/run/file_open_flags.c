@@ -1,4 +1,4 @@
-// open: O_EXCL, O_CREAT with the umask, O_DIRECTORY, O_NOFOLLOW, O_PATH, and the errors of each.
+// How open behaves: O_EXCL, O_CREAT with the umask, O_DIRECTORY, O_NOFOLLOW, O_PATH, and the errors of each.
 #include "guest.h"
 
 int main(void) {

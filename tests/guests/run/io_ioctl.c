@@ -1,4 +1,4 @@
-// ioctl: FIONBIO and FIOCLEX change what fcntl sees, a terminal question to a pipe is ENOTTY.
+// How ioctl behaves: FIONBIO and FIOCLEX change what fcntl sees, a terminal question to a pipe is ENOTTY.
 #include "guest.h"
 #include <sys/ioctl.h>
 #include <termios.h>

@@ -1,4 +1,4 @@
-// membarrier: what is offered can be registered for and used; an unknown command is EINVAL.
+// How membarrier behaves: what is offered can be registered for and used; an unknown command is EINVAL.
 #include "guest.h"
 #include <linux/membarrier.h>
 

@@ -1,4 +1,4 @@
-// trylock: EBUSY while another holds it, success afterwards; a normal mutex is also busy for its owner.
+// How trylock behaves: EBUSY while another holds it, success afterwards; a normal mutex is also busy for its owner.
 #include "guest.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

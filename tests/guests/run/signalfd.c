@@ -1,4 +1,4 @@
-// signalfd: blocked signals are read as records with sender and value; standard ones merge; EAGAIN when empty.
+// How signalfd behaves: blocked signals are read as records with sender and value; standard ones merge; EAGAIN when empty.
 #include "guest.h"
 #include <sys/signalfd.h>
 

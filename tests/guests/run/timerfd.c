@@ -1,4 +1,4 @@
-// timerfd: one shot, interval (expirations add up), disarming, gettime, absolute times, EAGAIN.
+// How timerfd behaves: one shot, interval (expirations add up), disarming, gettime, absolute times, EAGAIN.
 #include "guest.h"
 #include <sys/timerfd.h>
 

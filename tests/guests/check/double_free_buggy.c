@@ -1,0 +1,28 @@
+// A reference count is decremented under the lock but looked at again later: both threads may see it at zero. The block is
+// large, so that the second free touches memory that is no longer mapped.
+// expect: crash
+// min-preemptions: 1
+#include "guest.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int references = 2;
+static char *block;
+
+static void *release(void *argument) {
+    pthread_mutex_lock(&lock);
+    references--;
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&lock);
+    int last = references == 0;
+    pthread_mutex_unlock(&lock);
+    if (last)
+        free(block);
+    return argument;
+}
+
+int main(void) {
+    block = malloc(1 << 20);
+    pthread_t one = start(release, NULL), two = start(release, NULL);
+    join(one);
+    join(two);
+}

@@ -1,0 +1,23 @@
+// The worker is joined before its data is freed.
+#include "guest.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static sem_t started;
+static char *data;
+
+static void *worker(void *argument) {
+    sem_post(&started);
+    pthread_mutex_lock(&lock);
+    data[100]++;
+    pthread_mutex_unlock(&lock);
+    return argument;
+}
+
+int main(void) {
+    data = calloc(1, 1 << 20);
+    sem_init(&started, 0, 0);
+    pthread_t thread = start(worker, NULL);
+    sem_wait(&started);
+    join(thread);
+    free(data);
+}

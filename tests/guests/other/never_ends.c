@@ -1,0 +1,17 @@
+// Two threads that never end, one waiting and one computing, once both have begun: for tests that end the supervisor.
+#include "guest.h"
+
+static void *spin(void *argument) {
+    for (;;)
+        sched_yield();
+    return argument;
+}
+
+int main(void) {
+    int ends[2];
+    char byte;
+    CHECK(pipe(ends) == 0);
+    start(spin, NULL);
+    write_all(1, "begun\n");
+    CHECK(read(ends[0], &byte, 1) == -2);
+}

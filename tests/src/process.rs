@@ -1,0 +1,124 @@
+//! Running a command with a hard time limit, in its own process group, which is killed when the limit
+//! has passed, so that no test leaves a process or hangs.
+
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use crate::directives::End;
+
+/// What a finished command left.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    pub end: End,
+}
+
+/// Runs `command` to its end; kills its process group and fails if that takes longer than `limit`.
+pub fn run(mut command: Command, limit: Duration) -> Result<Finished> {
+    command
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    let group = group_of(&child)?;
+    let stdout = drain(child.stdout.take());
+    let stderr = drain(child.stderr.take());
+    let (sender, ended) = mpsc::channel();
+    thread::spawn(move || {
+        // The receiver is gone if the limit has passed; then nobody asks for the status.
+        let _ = sender.send(child.wait());
+    });
+    let status = match ended.recv_timeout(limit) {
+        Ok(status) => Some(status.context("waiting for the command")?),
+        Err(_) => {
+            // It may have ended just now; then there is no group to kill.
+            let _ = killpg(group, Signal::SIGKILL);
+            None
+        }
+    };
+    // A process that outlives its leader keeps the pipes open, so reading is bounded as well.
+    let patience = Duration::from_secs(5);
+    let (stdout, stderr) = (stdout.recv_timeout(patience), stderr.recv_timeout(patience));
+    let Some(status) = status else {
+        let shown =
+            |bytes: Result<Vec<u8>, _>| String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
+        bail!(
+            "{command:?} did not end within {limit:?}; stdout so far:\n{}\nstderr so far:\n{}",
+            shown(stdout),
+            shown(stderr)
+        );
+    };
+    let (Ok(stdout), Ok(stderr)) = (stdout, stderr) else {
+        bail!("{command:?} ended, but a process it left behind still holds its output");
+    };
+    Ok(Finished {
+        stdout,
+        stderr,
+        end: end_of(status)?,
+    })
+}
+
+/// How a process ended.
+pub fn end_of(status: ExitStatus) -> Result<End> {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Ok(End::Exit(code)),
+        (None, Some(signal)) => Ok(End::Signal(signal)),
+        (None, None) => bail!("neither exit nor signal: {status}"),
+    }
+}
+
+/// The process group that `child` leads.
+pub fn group_of(child: &Child) -> Result<Pid> {
+    Ok(Pid::from_raw(
+        i32::try_from(child.id()).context("a process id is positive and small")?,
+    ))
+}
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What could be read is kept; a pipe has no errors that a test cares about.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn collects_output_and_status() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo out; echo err >&2; exit 3"]);
+        let finished = run(command, Duration::from_secs(20)).expect("runs");
+        assert_eq!(
+            (&finished.stdout[..], &finished.stderr[..]),
+            (&b"out\n"[..], &b"err\n"[..])
+        );
+        assert_eq!(finished.end, End::Exit(3));
+    }
+
+    #[test]
+    fn kills_what_does_not_end() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo begun; sleep 1000 & sleep 1000"]);
+        let error = run(command, Duration::from_millis(300)).expect_err("is killed");
+        assert!(error.to_string().contains("begun"), "{error}");
+    }
+}

@@ -1,0 +1,253 @@
+//! What the command says to bad input: the documented exit code, a reason in one line, and a hint; never a panic.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use tracefork_tests::directives::End;
+use tracefork_tests::observe::Scratch;
+use tracefork_tests::process::{self, Finished};
+use tracefork_tests::supervised::Tracefork;
+use tracefork_tests::{command_under_test, guests};
+
+const WRONG_USAGE: i32 = 2;
+const CANNOT_BE_HANDLED: i32 = 4;
+
+/// Runs `tracefork ARGS` and looks at the form of its complaint; gives what it said.
+fn complaint(args: &[&str], code: i32, hint: &[&str]) -> Option<String> {
+    let scratch = Scratch::new().expect("a temporary directory");
+    let command = Tracefork::new(command_under_test!()?).command(&scratch.work());
+    Some(complaint_of(command, args, code, hint))
+}
+
+fn complaint_of(mut command: Command, args: &[&str], code: i32, hint: &[&str]) -> String {
+    command.args(args);
+    let Finished { stdout, stderr, end } = process::run(command, Duration::from_secs(60)).expect("it ends");
+    let said = String::from_utf8_lossy(&stderr).into_owned();
+    assert_eq!(end, End::Exit(code), "{args:?} said:\n{said}");
+    assert!(
+        stdout.is_empty(),
+        "complaints belong on standard error, not {}",
+        String::from_utf8_lossy(&stdout)
+    );
+    assert!(
+        !said.contains("panicked") && !said.contains("RUST_BACKTRACE"),
+        "{said}"
+    );
+    let first = said.lines().next().unwrap_or_default();
+    assert!(
+        first.starts_with("error: ") || first.starts_with("tracefork: "),
+        "the first line is the reason:\n{said}"
+    );
+    assert!(hint.iter().any(|hint| said.contains(hint)), "no hint in:\n{said}");
+    assert!(said.lines().count() <= 12, "too much to read:\n{said}");
+    said
+}
+
+/// A program that cannot be handled: exit code 4, the program named, a hint.
+fn cannot_run(program: &Path, reason: &[&str]) {
+    let program = program.to_str().expect("a test path is text");
+    for command in ["run", "check"] {
+        let Some(said) = complaint(&[command, "--", program], CANNOT_BE_HANDLED, &["hint: "]) else {
+            return;
+        };
+        let name = program.rsplit('/').next().unwrap_or(program);
+        assert!(said.contains(name), "{program} is not named in:\n{said}");
+        let lower = said.to_lowercase();
+        assert!(
+            reason.iter().any(|word| lower.contains(word)),
+            "none of {reason:?} in:\n{said}"
+        );
+    }
+}
+
+fn bad_usage(args: &[&str], named: &str) {
+    let hints = ["hint: ", "tip: ", "--help"];
+    let Some(said) = complaint(args, WRONG_USAGE, &hints) else {
+        return;
+    };
+    assert!(said.contains(named), "{named} is not named in:\n{said}");
+}
+
+fn file_in(scratch: &Scratch, name: &str, mode: u32, content: &[u8]) -> PathBuf {
+    let file = scratch.work().join(name);
+    fs::write(&file, content).expect("a file can be written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("its mode can be set");
+    file
+}
+
+/// A proper program, its header changed.
+fn patched_program(changes: &[(usize, u8)]) -> Vec<u8> {
+    let guest = guests::one("run/thread_create_join.c")
+        .and_then(|g| g.build())
+        .expect("the guest builds");
+    let mut bytes = fs::read(guest).expect("it can be read");
+    for (offset, byte) in changes {
+        bytes[*offset] = *byte;
+    }
+    bytes
+}
+
+const CLASS: usize = 4;
+const MACHINE: usize = 18;
+
+#[test]
+fn missing_program() {
+    cannot_run(
+        Path::new("/no/such/program"),
+        &["no such file", "not found", "does not exist"],
+    );
+    cannot_run(
+        Path::new("no-such-command-on-the-path"),
+        &["no such file", "not found", "does not exist"],
+    );
+}
+
+#[test]
+fn directory() {
+    let scratch = Scratch::new().expect("a temporary directory");
+    cannot_run(&scratch.work(), &["directory"]);
+}
+
+#[test]
+fn file_that_is_not_executable() {
+    let scratch = Scratch::new().expect("a temporary directory");
+    cannot_run(
+        &file_in(&scratch, "plain", 0o644, &patched_program(&[])),
+        &["execut", "permission"],
+    );
+}
+
+#[test]
+fn script_without_interpreter() {
+    let scratch = Scratch::new().expect("a temporary directory");
+    cannot_run(
+        &file_in(&scratch, "script", 0o755, b"echo hello\n"),
+        &["#!", "interpreter", "not an elf"],
+    );
+    let missing = file_in(
+        &scratch,
+        "script2",
+        0o755,
+        b"#!/no/such/interpreter\necho hello\n",
+    );
+    cannot_run(&missing, &["interpreter"]);
+}
+
+#[test]
+fn empty_file() {
+    let scratch = Scratch::new().expect("a temporary directory");
+    cannot_run(
+        &file_in(&scratch, "empty", 0o755, b""),
+        &["empty", "not an elf", "not a program"],
+    );
+}
+
+#[test]
+fn truncated_program() {
+    let scratch = Scratch::new().expect("a temporary directory");
+    let half = &patched_program(&[])[..40];
+    cannot_run(
+        &file_in(&scratch, "truncated", 0o755, half),
+        &["elf", "truncated", "damaged"],
+    );
+}
+
+#[test]
+fn program_of_32_bits() {
+    let scratch = Scratch::new().expect("a temporary directory");
+    let bytes = patched_program(&[(CLASS, 1), (MACHINE, 3)]);
+    cannot_run(&file_in(&scratch, "narrow", 0o755, &bytes), &["32-bit", "32 bit"]);
+}
+
+#[test]
+fn program_for_another_machine() {
+    let scratch = Scratch::new().expect("a temporary directory");
+    let bytes = patched_program(&[(MACHINE, 0xb7)]);
+    cannot_run(
+        &file_in(&scratch, "foreign", 0o755, &bytes),
+        &["aarch64", "arm", "x86-64", "architecture"],
+    );
+}
+
+#[test]
+fn setuid_program() {
+    let scratch = Scratch::new().expect("a temporary directory");
+    cannot_run(
+        &file_in(&scratch, "privileged", 0o4755, &patched_program(&[])),
+        &["setuid", "set-user-id"],
+    );
+}
+
+/// Root may read everything, so this is asked as nobody, with a copy of the command that nobody can reach.
+#[test]
+fn unreadable_program() {
+    let Some(original) = command_under_test!() else {
+        return;
+    };
+    let scratch = Scratch::new().expect("a temporary directory");
+    let program = file_in(&scratch, "unreadable", 0o711, &patched_program(&[]));
+    if !nix::unistd::geteuid().is_root() {
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o111)).expect("its mode can be set");
+        return cannot_run(&program, &["permission", "read"]);
+    }
+    let copy = file_in(
+        &scratch,
+        "tracefork",
+        0o755,
+        &fs::read(original).expect("the command can be read"),
+    );
+    for directory in scratch.work().ancestors().take(2) {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).expect("its mode can be set");
+    }
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(copy)
+        .current_dir(scratch.work());
+    let args = ["run", "--", program.to_str().expect("a test path is text")];
+    let said = complaint_of(command, &args, CANNOT_BE_HANDLED, &["hint: "]).to_lowercase();
+    assert!(said.contains("permission") || said.contains("read"), "{said}");
+}
+
+#[test]
+fn bad_option_values() {
+    for (option, value) in [
+        ("--seed", "many"),
+        ("--seed", "-1"),
+        ("--preempt", "never"),
+        ("--search", "sideways"),
+        ("--reduce", "everything"),
+        ("--checkpoint", "maybe"),
+        ("--cache", "warm"),
+        ("--max-states", "few"),
+        ("--time-limit", "soon"),
+        ("--memory-limit", "lots"),
+        ("--jobs", "0"),
+        ("--expect-exit", "zero"),
+        ("--forbid", "("),
+    ] {
+        let argument = format!("{option}={value}");
+        bad_usage(&["check", &argument, "--", "/bin/true"], option);
+    }
+    bad_usage(&["run", "--seed=many", "--", "/bin/true"], "--seed");
+    bad_usage(&["run", "--preempt=never", "--", "/bin/true"], "--preempt");
+    bad_usage(
+        &["run", "--stdin=/no/such/file", "--", "/bin/true"],
+        "/no/such/file",
+    );
+}
+
+#[test]
+fn bad_command_lines() {
+    bad_usage(&["run"], "PROGRAM");
+    bad_usage(&["check", "--"], "PROGRAM");
+    bad_usage(&["explode"], "explode");
+    bad_usage(
+        &["run", "--no-such-option", "--", "/bin/true"],
+        "--no-such-option",
+    );
+    bad_usage(&["replay"], "TRACE");
+}

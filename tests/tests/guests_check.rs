@@ -1,0 +1,216 @@
+//! Every guest of `tests/guests/check`: `check` must find what its directives declare, with no more preemptions than needed, and
+//! prove the fixed variants. Natively, those without a bug must run through.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use libtest_mimic::{Arguments, Failed, Trial};
+use tracefork_tests::command_under_test;
+use tracefork_tests::directives::End;
+use tracefork_tests::guests::{self, Guest};
+use tracefork_tests::observe::{self, Invocation, Scratch};
+use tracefork_tests::supervised::{Checked, Tracefork};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let guests = guests::all("check").expect("the guests can be read");
+    let command: Option<&Path> = command_under_test!();
+    let mut trials = vec![trial("every bug has its fix".to_owned(), every_bug_has_its_fix)];
+    for guest in guests {
+        let native = guest.clone();
+        trials.push(trial(format!("native::{}", guest.name), move || {
+            check_natively(&native)
+        }));
+        let Some(command) = command else { continue };
+        let tracefork = Tracefork::new(command);
+        trials.push(trial(format!("check::{}", guest.name), move || {
+            check(&guest, &tracefork)
+        }));
+    }
+    for (threads, writes, expected) in WRITES {
+        let Some(command) = command else { continue };
+        let tracefork = Tracefork::new(command);
+        let name = format!("interleavings::{threads}x{writes}");
+        trials.push(trial(name, move || {
+            count_interleavings(&tracefork, threads, writes, expected)
+        }));
+    }
+    for philosophers in 3..=8 {
+        let Some(command) = command else { continue };
+        let tracefork = Tracefork::new(command);
+        let name = format!("philosophers::{philosophers}");
+        trials.push(trial(name, move || check_philosophers(&tracefork, philosophers)));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(name: String, body: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        body().map_err(|error| Failed::from(format!("{error:#}")))
+    })
+}
+
+fn invocation(guest: &Guest, flags: &[&str]) -> Result<Invocation> {
+    let directives = &guest.directives;
+    Ok(Invocation {
+        program: guest.build_with(flags)?,
+        args: directives.args.clone(),
+        stdin: directives.stdin.clone(),
+    })
+}
+
+fn every_bug_has_its_fix() -> Result<()> {
+    let guests = guests::all("check")?;
+    for guest in &guests {
+        let Some(stem) = guest.name.strip_suffix("_buggy") else {
+            continue;
+        };
+        ensure!(
+            guest.directives.expect.is_some(),
+            "{} does not say what is to be found",
+            guest.name
+        );
+        ensure!(
+            guest.directives.min_preemptions.is_some(),
+            "{} does not say min-preemptions",
+            guest.name
+        );
+        let fixed = format!("{stem}_fixed");
+        ensure!(
+            guests
+                .iter()
+                .any(|g| g.name == fixed && g.directives.expect.is_none()),
+            "{fixed} is missing"
+        );
+    }
+    Ok(())
+}
+
+/// A bug may or may not show natively, so only what has none is run; every guest is built.
+fn check_natively(guest: &Guest) -> Result<()> {
+    let invocation = invocation(guest, &[])?;
+    if guest.directives.expect.is_some() {
+        return Ok(());
+    }
+    let observed = observe::native(&invocation, &Scratch::new()?)?;
+    ensure!(
+        observed.end == End::Exit(0),
+        "{:?}: {}",
+        observed.end,
+        String::from_utf8_lossy(&observed.stderr)
+    );
+    if let Some(outcomes) = &guest.directives.outcomes {
+        let output = String::from_utf8_lossy(&observed.stdout).into_owned();
+        ensure!(
+            outcomes.contains(&output),
+            "{output:?} is none of the outcomes {outcomes:?}"
+        );
+    }
+    Ok(())
+}
+
+fn check(guest: &Guest, tracefork: &Tracefork) -> Result<()> {
+    let invocation = invocation(guest, &[])?;
+    let mut options = vec!["--keep-going"];
+    // Written for one mode only, so it is checked in that.
+    if let [mode] = guest.directives.modes[..] {
+        options.extend(["--preempt", mode.name()]);
+    }
+    options.extend(guest.directives.options.iter().map(String::as_str));
+    let checked = tracefork.check(&invocation, &options, &Scratch::new()?)?;
+    compare(guest, &checked)?;
+    if let Some(expected) = guest.directives.executions {
+        options.extend(["--no-hash", "--reduce", "none"]);
+        let executions = tracefork
+            .check(&invocation, &options, &Scratch::new()?)?
+            .executions();
+        ensure!(
+            executions == Some(expected),
+            "{executions:?} executions, expected {expected}"
+        );
+    }
+    Ok(())
+}
+
+fn compare(guest: &Guest, checked: &Checked) -> Result<()> {
+    let said = String::from_utf8_lossy(&checked.finished.stderr);
+    match &guest.directives.expect {
+        None => {
+            ensure!(
+                checked.violations().is_empty(),
+                "found {:?} where nothing is wrong\n{said}",
+                checked.violations()
+            );
+            ensure!(
+                checked.finished.end == End::Exit(0),
+                "ended with {:?}\n{said}",
+                checked.finished.end
+            );
+        }
+        Some(kind) => {
+            ensure!(
+                checked.violations().contains(kind),
+                "found {:?}, not {kind}\n{said}",
+                checked.violations()
+            );
+            ensure!(
+                checked.finished.end == End::Exit(1),
+                "ended with {:?}\n{said}",
+                checked.finished.end
+            );
+            let (found, least) = (checked.preemptions(kind), guest.directives.min_preemptions);
+            ensure!(
+                found <= least,
+                "shown with {found:?} preemptions, {least:?} are enough"
+            );
+        }
+    }
+    if let Some(outcomes) = &guest.directives.outcomes {
+        let outputs = checked.outputs();
+        ensure!(
+            outputs == *outcomes,
+            "outcomes {outputs:?}, expected {outcomes:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Threads, writes each, and the multinomial coefficient (threads·writes)! / writes!^threads.
+const WRITES: [(u64, u64, u64); 6] = [
+    (2, 1, 2),
+    (2, 2, 6),
+    (2, 3, 20),
+    (3, 1, 6),
+    (3, 2, 90),
+    (4, 1, 24),
+];
+
+fn count_interleavings(tracefork: &Tracefork, threads: u64, writes: u64, expected: u64) -> Result<()> {
+    let guest = guests::one("check/writes.c")?;
+    let mut invocation = invocation(&guest, &[])?;
+    invocation.args = vec![threads.to_string(), writes.to_string()];
+    let checked = tracefork.check(
+        &invocation,
+        &["--no-hash", "--reduce", "none", "--preempt", "syscall"],
+        &Scratch::new()?,
+    )?;
+    let outputs = u64::try_from(checked.outputs().len())?;
+    ensure!(outputs == expected, "{outputs} outcomes, expected {expected}");
+    ensure!(
+        checked.executions() == Some(expected),
+        "{:?} executions, expected {expected}",
+        checked.executions()
+    );
+    Ok(())
+}
+
+fn check_philosophers(tracefork: &Tracefork, count: u32) -> Result<()> {
+    for name in ["philosophers_buggy", "philosophers_fixed"] {
+        let guest = guests::one(&format!("check/{name}.c"))?;
+        let flag = format!("-DN={count}");
+        let checked = tracefork.check(&invocation(&guest, &[&flag])?, &[], &Scratch::new()?)?;
+        compare(&guest, &checked)?;
+    }
+    Ok(())
+}

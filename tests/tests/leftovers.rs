@@ -1,0 +1,138 @@
+//! Whatever ends the supervisor, no process of ours stays.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use tracefork_tests::observe::Scratch;
+use tracefork_tests::process::group_of;
+use tracefork_tests::supervised::Tracefork;
+use tracefork_tests::{command_under_test, guests};
+
+/// How long the kernel may take to end what it was told to end.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long a guest may take to begin on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A guest that never ends, under a path of its own, by which its processes are known.
+struct Endless {
+    scratch: Scratch,
+    program: PathBuf,
+}
+
+impl Endless {
+    fn new() -> Endless {
+        let scratch = Scratch::new().expect("a temporary directory");
+        let built = guests::one("other/never_ends.c")
+            .and_then(|g| g.build())
+            .expect("the guest builds");
+        let program = scratch.beside("never_ends");
+        fs::copy(built, &program).expect("the guest can be copied");
+        Endless { scratch, program }
+    }
+
+    fn start(&self, command: &Path, mode: &[&str]) -> Child {
+        let mut supervisor = Tracefork::new(command).command(&self.scratch.work());
+        supervisor.args(mode).arg("--").arg(&self.program);
+        supervisor
+            .process_group(0)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        supervisor.spawn().expect("the supervisor starts")
+    }
+
+    /// The processes that run this guest; a dead one that is not yet reaped has no program and does not count.
+    fn processes(&self) -> Vec<OsString> {
+        let entries = fs::read_dir("/proc").expect("/proc is there").flatten();
+        let running =
+            |directory: &Path| fs::read_link(directory.join("exe")).is_ok_and(|exe| exe == self.program);
+        entries
+            .filter(|entry| running(&entry.path()))
+            .map(|entry| entry.file_name())
+            .collect()
+    }
+
+    fn wait_until(&self, limit: Duration, wanted: impl Fn(usize) -> bool, what: &str) {
+        let deadline = Instant::now() + limit;
+        loop {
+            let processes = self.processes();
+            if wanted(processes.len()) {
+                return;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "not {what} within {limit:?}: {processes:?}"
+            );
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+fn end_and_look(mode: &[&str], signal: Signal) {
+    let Some(command) = command_under_test!() else {
+        return;
+    };
+    let endless = Endless::new();
+    let mut supervisor = endless.start(command, mode);
+    endless.wait_until(PATIENCE, |count| count > 0, "begun");
+    kill(group_of(&supervisor).expect("an id"), signal).expect("the supervisor can be signalled");
+    supervisor.wait().expect("the supervisor ends");
+    endless.wait_until(GRACE, |count| count == 0, "gone");
+}
+
+#[test]
+fn killed_while_running() {
+    end_and_look(&["run"], Signal::SIGKILL);
+}
+
+#[test]
+fn terminated_while_running() {
+    end_and_look(&["run"], Signal::SIGTERM);
+}
+
+#[test]
+fn interrupted_while_running() {
+    end_and_look(&["run"], Signal::SIGINT);
+}
+
+#[test]
+fn killed_while_searching() {
+    end_and_look(&["check", "--no-hash", "--checkpoint", "fork"], Signal::SIGKILL);
+    end_and_look(&["check", "--no-hash", "--checkpoint", "rewind"], Signal::SIGKILL);
+}
+
+/// The window between fork and the setting of the kernel's kill-on-exit option is the one most easily missed.
+#[test]
+fn killed_while_starting() {
+    let Some(command) = command_under_test!() else {
+        return;
+    };
+    for delay_us in (0..20_000).step_by(500) {
+        let endless = Endless::new();
+        let mut supervisor = endless.start(command, &["run"]);
+        // Not a wait for anything: the moment of the kill is what varies.
+        thread::sleep(Duration::from_micros(delay_us));
+        supervisor.kill().expect("the supervisor can be killed");
+        supervisor.wait().expect("the supervisor ends");
+        endless.wait_until(GRACE, |count| count == 0, "gone");
+    }
+}
+
+/// The test's own means: a process of the guest is seen while it runs and not afterwards.
+#[test]
+fn processes_are_seen() {
+    let endless = Endless::new();
+    let mut native = std::process::Command::new(&endless.program)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    endless.wait_until(PATIENCE, |count| count == 1, "begun");
+    native.kill().expect("it can be killed");
+    native.wait().expect("it ends");
+    endless.wait_until(GRACE, |count| count == 0, "gone");
+}

@@ -1,0 +1,337 @@
+//! Real programs, natively and supervised under ten seeds in both preemption modes: the same output, end and written files.
+//! Inputs are small, but large enough that four threads have work.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail, ensure};
+use libtest_mimic::{Arguments, Failed, Trial};
+use tracefork_tests::directives::{End, Preempt};
+use tracefork_tests::observe::{self, Invocation, Scratch};
+use tracefork_tests::supervised::{Schedule, Tracefork};
+use tracefork_tests::{command_under_test, guests, packages};
+
+const SEEDS: u64 = 10;
+
+/// Where the program comes from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// A command and the Debian package that has it.
+    Debian(&'static str, &'static str),
+    /// A source under `tests/guests`.
+    Guest(&'static str),
+}
+
+#[derive(Clone, Copy)]
+struct Real {
+    name: &'static str,
+    source: Source,
+    args: &'static [&'static str],
+    /// A file of `tests/guests/real` for standard input.
+    stdin: Option<&'static str>,
+    /// Puts the input files into the working directory.
+    prepare: fn(&Path) -> Result<()>,
+}
+
+const fn real(name: &'static str, source: Source, args: &'static [&'static str]) -> Real {
+    Real {
+        name,
+        source,
+        args,
+        stdin: None,
+        prepare: nothing,
+    }
+}
+
+use Source::{Debian, Guest};
+
+fn programs() -> Vec<Real> {
+    vec![
+        Real {
+            prepare: text_512k,
+            ..real(
+                "xz",
+                Debian("xz", "xz-utils"),
+                &["-T4", "-1", "--block-size=65536", "-k", "input"],
+            )
+        },
+        Real {
+            prepare: compressed_xz,
+            ..real(
+                "xz-decompress",
+                Debian("xz", "xz-utils"),
+                &["-T4", "-d", "-k", "input.xz"],
+            )
+        },
+        Real {
+            prepare: text_512k,
+            ..real(
+                "pigz",
+                Debian("pigz", "pigz"),
+                &["-p", "4", "-b", "128", "-n", "-k", "input"],
+            )
+        },
+        Real {
+            prepare: text_2m,
+            ..real(
+                "zstd",
+                Debian("zstd", "zstd"),
+                &["-T4", "-1", "-q", "-B524288", "input"],
+            )
+        },
+        Real {
+            prepare: text_512k,
+            ..real(
+                "pbzip2",
+                Debian("pbzip2", "pbzip2"),
+                &["-p4", "-b1", "-1", "-k", "-q", "input"],
+            )
+        },
+        Real {
+            prepare: many_lines,
+            ..real(
+                "sort",
+                Debian("sort", "coreutils"),
+                &["--parallel=4", "-S", "64M", "-o", "sorted", "input"],
+            )
+        },
+        Real {
+            stdin: Some("script.sql"),
+            ..real("sqlite3", Debian("sqlite3", "sqlite3"), &["-batch", "test.db"])
+        },
+        Real {
+            prepare: python_script,
+            ..real("python3", Debian("python3", "python3"), &["-B", "threads.py"])
+        },
+        real("bash", Debian("bash", "bash"), &["--norc", "-c", BASH_SCRIPT]),
+        Real {
+            prepare: tree,
+            ..real("tar-create", Debian("tar", "tar"), TAR_CREATE)
+        },
+        Real {
+            prepare: archive,
+            ..real("tar-extract", Debian("tar", "tar"), &["-xf", "archive.tar"])
+        },
+        Real {
+            prepare: text_512k,
+            ..real(
+                "openssl",
+                Debian("openssl", "openssl"),
+                &["dgst", "-sha256", "input"],
+            )
+        },
+        real("rust", Guest("real/scoped_mpsc.rs"), &[]),
+        real("cpp", Guest("real/async_cv.cc"), &[]),
+        real("musl", Guest("run/musl_threads.c"), &[]),
+        real("go", Guest("real/channels.go"), &[]),
+    ]
+}
+
+const BASH_SCRIPT: &str = r#"
+total=0
+for i in {1..200}; do ((total += i * i)); done
+echo "total $total"
+declare -A ages=([ann]=31 [bob]=42)
+for name in ann bob; do printf '%-5s|%03d\n' "$name" "${ages[$name]}"; done
+printf '%s\n' one two three > lines
+while IFS= read -r line; do echo "read: ${line^^}"; done < lines
+mapfile -t all < lines
+echo "${#all[@]} lines, last ${all[-1]}"
+trap 'echo "trapped USR1"' USR1
+kill -USR1 $$
+[[ "abc123" =~ ^([a-z]+)([0-9]+)$ ]] && echo "${BASH_REMATCH[2]}"
+f() { local x=$1; ((x <= 1)) && { REPLY=1; return; }; f $((x - 1)); ((REPLY *= x)); }
+f 10; echo "10! = $REPLY"
+exit 5
+"#;
+
+const TAR_CREATE: &[&str] = &[
+    "--sort=name",
+    "--mtime=@0",
+    "--owner=0",
+    "--group=0",
+    "--numeric-owner",
+    "-cf",
+    "archive.tar",
+    "tree",
+];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let mut trials = Vec::new();
+    for program in programs() {
+        trials.push(trial(format!("native::{}", program.name), move || {
+            natively_twice(&program)
+        }));
+        for mode in Preempt::BOTH {
+            let Some(command) = command_under_test!() else {
+                continue;
+            };
+            let (tracefork, name) = (
+                Tracefork::new(command),
+                format!("{}::{}", mode.name(), program.name),
+            );
+            trials.push(trial(name, move || supervised(&program, &tracefork, mode)));
+        }
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(name: String, body: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        body().map_err(|error| Failed::from(format!("{error:#}")))
+    })
+}
+
+impl Real {
+    fn invocation(&self) -> Result<Invocation> {
+        let program = match self.source {
+            Debian(command, package) => packages::command(command, package)?,
+            Guest(path) => guests::one(path)?.build()?,
+        };
+        let stdin = match self.stdin {
+            Some(file) => fs::read(guests::directory().join("real").join(file))?,
+            None => Vec::new(),
+        };
+        Ok(Invocation {
+            program,
+            args: self.args.iter().map(|arg| arg.to_string()).collect(),
+            stdin,
+        })
+    }
+
+    fn scratch(&self) -> Result<Scratch> {
+        let scratch = Scratch::new()?;
+        (self.prepare)(&scratch.work()).context("preparing the input")?;
+        Ok(scratch)
+    }
+}
+
+/// The native run must be the same each time, or it could not be the judge.
+fn natively_twice(program: &Real) -> Result<()> {
+    let invocation = program.invocation()?;
+    let first = observe::native(&invocation, &program.scratch()?)?;
+    let expected = End::Exit(if program.name == "bash" { 5 } else { 0 });
+    ensure!(
+        first.end == expected,
+        "{:?}: {}",
+        first.end,
+        String::from_utf8_lossy(&first.stderr)
+    );
+    let input_files = observe::files_under(&program.scratch()?.work())?;
+    ensure!(
+        !first.stdout.is_empty() || first.files.len() > input_files.len(),
+        "it did nothing"
+    );
+    match observe::native(&invocation, &program.scratch()?)?.difference_from(&first) {
+        Some(difference) => bail!("two native runs differ:\n{difference}"),
+        None => Ok(()),
+    }
+}
+
+fn supervised(program: &Real, tracefork: &Tracefork, preempt: Preempt) -> Result<()> {
+    let invocation = program.invocation()?;
+    let expected = observe::native(&invocation, &program.scratch()?)?;
+    for seed in 0..SEEDS {
+        let scratch = program.scratch()?;
+        let observed = tracefork
+            .run(&invocation, Schedule { preempt, seed }, &scratch)
+            .with_context(|| format!("with seed {seed}"))?;
+        if let Some(difference) = observed.difference_from(&expected) {
+            bail!("with seed {seed} the supervised run differs from the native one:\n{difference}");
+        }
+    }
+    Ok(())
+}
+
+fn nothing(_: &Path) -> Result<()> {
+    Ok(())
+}
+
+/// Text that compresses neither to nothing nor not at all, the same every time.
+fn text(length: usize) -> Vec<u8> {
+    const WORDS: [&str; 8] = [
+        "schedule",
+        "thread",
+        "lock",
+        "wait",
+        "checkpoint",
+        "explore",
+        "the",
+        "every",
+    ];
+    let (mut text, mut state) = (Vec::with_capacity(length + 16), 1u64);
+    while text.len() < length {
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        let word = WORDS[usize::try_from(state >> 61).unwrap_or_default()];
+        text.extend_from_slice(word.as_bytes());
+        text.push(if state >> 32 & 7 == 0 { b'\n' } else { b' ' });
+        if state >> 40 & 15 == 0 {
+            text.extend_from_slice(format!("{}", state >> 20).as_bytes());
+        }
+    }
+    text.truncate(length);
+    text
+}
+
+fn text_512k(work: &Path) -> Result<()> {
+    Ok(fs::write(work.join("input"), text(512 << 10))?)
+}
+
+fn text_2m(work: &Path) -> Result<()> {
+    Ok(fs::write(work.join("input"), text(2 << 20))?)
+}
+
+/// `sort` starts threads from some hundred thousand lines on.
+fn many_lines(work: &Path) -> Result<()> {
+    let lines: String = (0u64..300_000)
+        .map(|i| format!("{}\n", i * 7_919 % 300_007))
+        .collect();
+    Ok(fs::write(work.join("input"), lines)?)
+}
+
+fn compressed_xz(work: &Path) -> Result<()> {
+    text_512k(work)?;
+    native_tool(
+        work,
+        packages::command("xz", "xz-utils")?,
+        &["-1", "--block-size=65536", "input"],
+    )
+}
+
+fn python_script(work: &Path) -> Result<()> {
+    fs::copy(
+        guests::directory().join("real/threads.py"),
+        work.join("threads.py"),
+    )?;
+    Ok(())
+}
+
+fn tree(work: &Path) -> Result<()> {
+    let tree = work.join("tree");
+    fs::create_dir_all(tree.join("deep/er"))?;
+    fs::write(tree.join("file"), text(30_000))?;
+    fs::write(tree.join("deep/er/script"), "#!/bin/sh\necho hello\n")?;
+    fs::set_permissions(tree.join("deep/er/script"), fs::Permissions::from_mode(0o755))?;
+    fs::set_permissions(tree.join("file"), fs::Permissions::from_mode(0o640))?;
+    symlink("../file", tree.join("deep/link"))?;
+    fs::hard_link(tree.join("file"), tree.join("same"))?;
+    fs::write(tree.join("empty"), "")?;
+    Ok(())
+}
+
+fn archive(work: &Path) -> Result<()> {
+    tree(work)?;
+    native_tool(work, packages::command("tar", "tar")?, TAR_CREATE)?;
+    Ok(fs::remove_dir_all(work.join("tree"))?)
+}
+
+fn native_tool(work: &Path, tool: PathBuf, args: &[&str]) -> Result<()> {
+    let status = observe::clean_command(&tool, work).args(args).status()?;
+    ensure!(status.success(), "{} failed: {status}", tool.display());
+    Ok(())
+}

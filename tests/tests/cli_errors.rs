@@ -3,9 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use libtest_mimic::{Arguments, Failed, Trial};
 use tracefork_tests::directives::End;
 use tracefork_tests::observe::Scratch;
 use tracefork_tests::process::{self, Finished};
@@ -15,11 +16,43 @@ use tracefork_tests::{command_under_test, guests};
 const WRONG_USAGE: i32 = 2;
 const CANNOT_BE_HANDLED: i32 = 4;
 
+/// Without a command under test there is nothing to ask, and no trial pretends to have asked.
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let trials: [(&str, fn()); 12] = [
+        ("missing_program", missing_program),
+        ("directory", directory),
+        ("file_that_is_not_executable", file_that_is_not_executable),
+        ("script_without_interpreter", script_without_interpreter),
+        ("empty_file", empty_file),
+        ("truncated_program", truncated_program),
+        ("program_of_32_bits", program_of_32_bits),
+        ("program_for_another_machine", program_for_another_machine),
+        ("setuid_program", setuid_program),
+        ("unreadable_program", unreadable_program),
+        ("bad_option_values", bad_option_values),
+        ("bad_command_lines", bad_command_lines),
+    ];
+    let trials = trials.into_iter().filter(|_| command_under_test!().is_some());
+    // A failed assertion is a panic, which the trial reports.
+    let trials = trials.map(|(name, body)| {
+        Trial::test(name, move || {
+            body();
+            Ok::<(), Failed>(())
+        })
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
 /// Runs `tracefork ARGS` and looks at the form of its complaint; gives what it said.
-fn complaint(args: &[&str], code: i32, hint: &[&str]) -> Option<String> {
+fn complaint(args: &[&str], code: i32, hint: &[&str]) -> String {
     let scratch = Scratch::new().expect("a temporary directory");
-    let command = Tracefork::new(command_under_test!()?).command(&scratch.work());
-    Some(complaint_of(command, args, code, hint))
+    let command = Tracefork::new(under_test()).command(&scratch.work());
+    complaint_of(command, args, code, hint)
+}
+
+fn under_test() -> &'static Path {
+    command_under_test!().expect("without a command there are no trials")
 }
 
 fn complaint_of(mut command: Command, args: &[&str], code: i32, hint: &[&str]) -> String {
@@ -50,9 +83,7 @@ fn complaint_of(mut command: Command, args: &[&str], code: i32, hint: &[&str]) -
 fn cannot_run(program: &Path, reason: &[&str]) {
     let program = program.to_str().expect("a test path is text");
     for command in ["run", "check"] {
-        let Some(said) = complaint(&[command, "--", program], CANNOT_BE_HANDLED, &["hint: "]) else {
-            return;
-        };
+        let said = complaint(&[command, "--", program], CANNOT_BE_HANDLED, &["hint: "]);
         let name = program.rsplit('/').next().unwrap_or(program);
         assert!(said.contains(name), "{program} is not named in:\n{said}");
         let lower = said.to_lowercase();
@@ -65,9 +96,7 @@ fn cannot_run(program: &Path, reason: &[&str]) {
 
 fn bad_usage(args: &[&str], named: &str) {
     let hints = ["hint: ", "tip: ", "--help"];
-    let Some(said) = complaint(args, WRONG_USAGE, &hints) else {
-        return;
-    };
+    let said = complaint(args, WRONG_USAGE, &hints);
     assert!(said.contains(named), "{named} is not named in:\n{said}");
 }
 
@@ -93,7 +122,6 @@ fn patched_program(changes: &[(usize, u8)]) -> Vec<u8> {
 const CLASS: usize = 4;
 const MACHINE: usize = 18;
 
-#[test]
 fn missing_program() {
     cannot_run(
         Path::new("/no/such/program"),
@@ -105,13 +133,11 @@ fn missing_program() {
     );
 }
 
-#[test]
 fn directory() {
     let scratch = Scratch::new().expect("a temporary directory");
     cannot_run(&scratch.work(), &["directory"]);
 }
 
-#[test]
 fn file_that_is_not_executable() {
     let scratch = Scratch::new().expect("a temporary directory");
     cannot_run(
@@ -120,7 +146,6 @@ fn file_that_is_not_executable() {
     );
 }
 
-#[test]
 fn script_without_interpreter() {
     let scratch = Scratch::new().expect("a temporary directory");
     cannot_run(
@@ -136,7 +161,6 @@ fn script_without_interpreter() {
     cannot_run(&missing, &["interpreter"]);
 }
 
-#[test]
 fn empty_file() {
     let scratch = Scratch::new().expect("a temporary directory");
     cannot_run(
@@ -145,7 +169,6 @@ fn empty_file() {
     );
 }
 
-#[test]
 fn truncated_program() {
     let scratch = Scratch::new().expect("a temporary directory");
     let half = &patched_program(&[])[..40];
@@ -155,14 +178,12 @@ fn truncated_program() {
     );
 }
 
-#[test]
 fn program_of_32_bits() {
     let scratch = Scratch::new().expect("a temporary directory");
     let bytes = patched_program(&[(CLASS, 1), (MACHINE, 3)]);
     cannot_run(&file_in(&scratch, "narrow", 0o755, &bytes), &["32-bit", "32 bit"]);
 }
 
-#[test]
 fn program_for_another_machine() {
     let scratch = Scratch::new().expect("a temporary directory");
     let bytes = patched_program(&[(MACHINE, 0xb7)]);
@@ -172,7 +193,6 @@ fn program_for_another_machine() {
     );
 }
 
-#[test]
 fn setuid_program() {
     let scratch = Scratch::new().expect("a temporary directory");
     cannot_run(
@@ -182,11 +202,7 @@ fn setuid_program() {
 }
 
 /// Root may read everything, so this is asked as nobody, with a copy of the command that nobody can reach.
-#[test]
 fn unreadable_program() {
-    let Some(original) = command_under_test!() else {
-        return;
-    };
     let scratch = Scratch::new().expect("a temporary directory");
     let program = file_in(&scratch, "unreadable", 0o711, &patched_program(&[]));
     if !nix::unistd::geteuid().is_root() {
@@ -197,7 +213,7 @@ fn unreadable_program() {
         &scratch,
         "tracefork",
         0o755,
-        &fs::read(original).expect("the command can be read"),
+        &fs::read(under_test()).expect("the command can be read"),
     );
     for directory in scratch.work().ancestors().take(2) {
         fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).expect("its mode can be set");
@@ -212,7 +228,6 @@ fn unreadable_program() {
     assert!(said.contains("permission") || said.contains("read"), "{said}");
 }
 
-#[test]
 fn bad_option_values() {
     for (option, value) in [
         ("--seed", "many"),
@@ -240,7 +255,6 @@ fn bad_option_values() {
     );
 }
 
-#[test]
 fn bad_command_lines() {
     bad_usage(&["run"], "PROGRAM");
     bad_usage(&["check", "--"], "PROGRAM");

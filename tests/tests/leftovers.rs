@@ -4,15 +4,39 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use libtest_mimic::{Arguments, Failed, Trial};
 use nix::sys::signal::{Signal, kill};
 use tracefork_tests::observe::Scratch;
 use tracefork_tests::process::group_of;
 use tracefork_tests::supervised::Tracefork;
 use tracefork_tests::{command_under_test, guests};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let mut trials: Vec<(&str, fn())> = vec![("processes_are_seen", processes_are_seen)];
+    if command_under_test!().is_some() {
+        let supervised: [(&str, fn()); 5] = [
+            ("killed_while_running", killed_while_running),
+            ("terminated_while_running", terminated_while_running),
+            ("interrupted_while_running", interrupted_while_running),
+            ("killed_while_searching", killed_while_searching),
+            ("killed_while_starting", killed_while_starting),
+        ];
+        trials.extend(supervised);
+    }
+    // A failed assertion is a panic, which the trial reports.
+    let trials = trials.into_iter().map(|(name, body)| {
+        Trial::test(name, move || {
+            body();
+            Ok::<(), Failed>(())
+        })
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
 
 /// How long the kernel may take to end what it was told to end.
 const GRACE: Duration = Duration::from_secs(1);
@@ -74,9 +98,7 @@ impl Endless {
 }
 
 fn end_and_look(mode: &[&str], signal: Signal) {
-    let Some(command) = command_under_test!() else {
-        return;
-    };
+    let command = command_under_test!().expect("without a command there are no such trials");
     let endless = Endless::new();
     let mut supervisor = endless.start(command, mode);
     endless.wait_until(PATIENCE, |count| count > 0, "begun");
@@ -85,33 +107,26 @@ fn end_and_look(mode: &[&str], signal: Signal) {
     endless.wait_until(GRACE, |count| count == 0, "gone");
 }
 
-#[test]
 fn killed_while_running() {
     end_and_look(&["run"], Signal::SIGKILL);
 }
 
-#[test]
 fn terminated_while_running() {
     end_and_look(&["run"], Signal::SIGTERM);
 }
 
-#[test]
 fn interrupted_while_running() {
     end_and_look(&["run"], Signal::SIGINT);
 }
 
-#[test]
 fn killed_while_searching() {
     end_and_look(&["check", "--no-hash", "--checkpoint", "fork"], Signal::SIGKILL);
     end_and_look(&["check", "--no-hash", "--checkpoint", "rewind"], Signal::SIGKILL);
 }
 
 /// The window between fork and the setting of the kernel's kill-on-exit option is the one most easily missed.
-#[test]
 fn killed_while_starting() {
-    let Some(command) = command_under_test!() else {
-        return;
-    };
+    let command = command_under_test!().expect("without a command there are no such trials");
     for delay_us in (0..20_000).step_by(500) {
         let endless = Endless::new();
         let mut supervisor = endless.start(command, &["run"]);
@@ -124,7 +139,6 @@ fn killed_while_starting() {
 }
 
 /// The test's own means: a process of the guest is seen while it runs and not afterwards.
-#[test]
 fn processes_are_seen() {
     let endless = Endless::new();
     let mut native = std::process::Command::new(&endless.program)

@@ -86,12 +86,24 @@ pub struct Files {
     table: OrdMap<i32, Descriptor>,
     descriptions: OrdMap<OfdId, Description>,
     next: u32,
+    /// `RLIMIT_NOFILE` as the program lowered it.
+    lowered_limit: Option<i32>,
 }
 
 /// `RLIMIT_NOFILE` of the modelled process.
 pub const MAX_FDS: i32 = 1024;
 
 impl Files {
+    /// Descriptors are below this.
+    pub fn limit(&self) -> i32 {
+        self.lowered_limit.unwrap_or(MAX_FDS)
+    }
+
+    /// Descriptors above the limit that are open already stay open.
+    pub fn set_limit(&mut self, limit: u64) {
+        self.lowered_limit = i32::try_from(limit).ok().filter(|&limit| limit < MAX_FDS);
+    }
+
     /// Adds a description with no descriptor yet; install it, or it leaks.
     pub fn describe(&mut self, kind: Kind, flags: i32) -> OfdId {
         let id = OfdId(self.next);
@@ -116,7 +128,7 @@ impl Files {
             }
             fd += 1;
         }
-        if fd >= MAX_FDS {
+        if fd >= self.limit() {
             return Err(Errno::EMFILE);
         }
         Ok(fd)

@@ -34,6 +34,8 @@ pub struct Model {
     pub timers: Timers,
     pub random: Random,
     pub output: Output,
+    /// Of the thread that makes a call; set for the time of the call only, so that it is no part of a state.
+    pub stack_pointer: u64,
 }
 
 /// What the modelled machine looks like at the start; part of a trace, so that a replay starts the same.
@@ -122,6 +124,7 @@ impl Model {
             timers: Timers::default(),
             random: Random::new(config.random_seed),
             output: Output::default(),
+            stack_pointer: 0,
         };
         let mut main = Thread::new(config.pid, thread_name(&config.program), 0);
         main.pending = Pending::Running;

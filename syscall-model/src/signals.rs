@@ -433,10 +433,10 @@ pub fn alternate_stack_top(thread: &Thread, sp: u64, flags: u64) -> Option<u64> 
     (wanted && !on_alternate_stack(thread, sp)).then(|| base.wrapping_add(size))
 }
 
-/// Is `sp` on the thread's alternate stack?
+/// Is `sp` on the thread's alternate stack? One that is disarmed while handlers run never counts.
 pub fn on_alternate_stack(thread: &Thread, sp: u64) -> bool {
     let (base, size, state) = thread.altstack;
-    state & libc::SS_DISABLE == 0 && sp > base && sp - base <= size
+    state & (libc::SS_DISABLE | SS_AUTODISARM) == 0 && sp > base && sp - base <= size
 }
 
 #[cfg(test)]

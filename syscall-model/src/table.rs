@@ -58,6 +58,7 @@ pub(crate) fn execute(cx: &mut Cx, call: &Call) -> Outcome {
     let outcome = dispatch(cx, call);
     // Masks, threads and waits may have changed, and with them who takes a pending signal.
     Signals::settle(cx.model);
+    cx.model.stack_pointer = 0;
     outcome
 }
 
@@ -512,7 +513,7 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::getrlimit,
         Model(limits::getrlimit, invisible),
-        "a fixed table, the same on every machine; settable within the model but not enforced",
+        "a fixed table, the same on every machine; settable within the model; only RLIMIT_NOFILE is enforced",
     ),
     row(
         Sysno::getrusage,
@@ -678,7 +679,7 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::sigaltstack,
         Model(signals::sigaltstack, invisible),
-        "kept per virtual thread; SS_ONSTACK is not reported",
+        "kept per virtual thread",
     ),
     row(Sysno::utime, Fatal, "not modelled"),
     row(Sysno::mknod, Fatal, "not modelled"),
@@ -807,7 +808,7 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::setrlimit,
         Model(limits::setrlimit, invisible),
-        "a fixed table, the same on every machine; settable within the model but not enforced",
+        "a fixed table, the same on every machine; settable within the model; only RLIMIT_NOFILE is enforced",
     ),
     row(
         Sysno::chroot,
@@ -1361,7 +1362,7 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::prlimit64,
         Model(limits::prlimit64, invisible),
-        "a fixed table, the same on every machine; settable within the model but not enforced",
+        "a fixed table, the same on every machine; settable within the model; only RLIMIT_NOFILE is enforced",
     ),
     row(
         Sysno::name_to_handle_at,

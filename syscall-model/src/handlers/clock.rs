@@ -145,6 +145,8 @@ pub fn times(cx: &mut Cx, call: &Call) -> Outcome {
 /// What a real kernel counts here differs from run to run; only the user time has a meaning in the model.
 pub fn getrusage(cx: &mut Cx, call: &Call) -> Outcome {
     const SIZE: usize = 144;
+    /// In KiB: programs expect to have used some memory.
+    const MAX_RESIDENT: u64 = 16 << 10;
     let user = match call.int(0) {
         libc::RUSAGE_SELF | libc::RUSAGE_THREAD => look(cx, Reading::CpuTime),
         libc::RUSAGE_CHILDREN => 0,
@@ -152,6 +154,9 @@ pub fn getrusage(cx: &mut Cx, call: &Call) -> Outcome {
     };
     cx.mem.write(call.word(1), &[0; SIZE])?;
     write_timeval(cx, call.word(1), user)?;
+    if call.int(0) != libc::RUSAGE_CHILDREN {
+        cx.mem.write_u64(call.word(1) + 32, MAX_RESIDENT)?;
+    }
     answer(cx, 0)
 }
 

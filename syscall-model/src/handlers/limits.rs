@@ -1,4 +1,5 @@
-//! Resource limits: a fixed table that the program may change within the model.
+//! Resource limits: a fixed table that the program may change within the model. Only the number of
+//! descriptors is enforced.
 
 use crate::call::Call;
 use crate::effect::{Effect, Outcome};
@@ -40,6 +41,9 @@ fn set(cx: &mut Cx, resource: usize, limit: Limit) -> Result<(), Errno> {
         return Err(Errno::EPERM);
     }
     *current = limit;
+    if resource == libc::RLIMIT_NOFILE as usize {
+        cx.model.files.set_limit(limit.soft);
+    }
     Ok(())
 }
 

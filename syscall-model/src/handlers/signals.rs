@@ -6,7 +6,9 @@ use crate::effect::{Effect, Outcome, Prepared};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::object::{Object, Touch};
-use crate::signals::{Action, LAST, SI_TKILL, SigInfo, Signals, UNBLOCKABLE, alternate_stack, bit};
+use crate::signals::{
+    Action, LAST, SI_TKILL, SigInfo, Signals, UNBLOCKABLE, alternate_stack, bit, on_alternate_stack,
+};
 use crate::thread::Tid;
 use crate::wait::{OnSignal, Wait, WaitFor, Wake};
 use syscalls::Errno;
@@ -142,21 +144,25 @@ pub fn rt_sigreturn(_: &mut Cx, _: &Call) -> Outcome {
     Ok(Effect::SignalReturn)
 }
 
-/// `sigaltstack(new, old)`. The model has no registers, so it cannot tell whether the thread stands on the
-/// alternate stack: it never reports `SS_ONSTACK` and never refuses a change with `EPERM`.
+/// `sigaltstack(new, old)`. A thread that stands on its alternate stack cannot change it.
 pub fn sigaltstack(cx: &mut Cx, call: &Call) -> Outcome {
     let (new, old) = (call.word(0), call.word(1));
-    let before = cx.thread().altstack;
+    let (base, size, flags) = cx.thread().altstack;
+    let on_it = on_alternate_stack(cx.model.thread(cx.tid), cx.model.stack_pointer);
     if new != 0 {
         let base = cx.mem.read_u64(new)?;
         let flags = cx.mem.read_u32(new + 8)? as i32;
         let size = cx.mem.read_u64(new + 16)?;
+        if on_it {
+            return Err(Errno::EPERM);
+        }
         cx.thread().altstack = alternate_stack(base, size, flags)?;
     }
     if old != 0 {
-        cx.mem.write_u64(old, before.0)?;
-        cx.mem.write_u32(old + 8, before.2 as u32)?;
-        cx.mem.write_u64(old + 16, before.1)?;
+        let shown = if on_it { flags | libc::SS_ONSTACK } else { flags };
+        cx.mem.write_u64(old, base)?;
+        cx.mem.write_u32(old + 8, shown as u32)?;
+        cx.mem.write_u64(old + 16, size)?;
     }
     Effect::ok()
 }

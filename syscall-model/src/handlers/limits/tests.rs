@@ -19,6 +19,8 @@ fn limits_go_down_and_not_up() {
     assert_eq!(kernel.mem.read_u64(BASE + 32), Ok(1024));
     assert_eq!(kernel.call(Sysno::getrlimit, &[nofile, BASE]), Ok(0));
     assert_eq!(kernel.mem.read_u64(BASE + 8), Ok(512));
+    assert_eq!(kernel.model.files.lowest_free(63), Ok(63));
+    assert_eq!(kernel.model.files.lowest_free(64), Err(Errno::EMFILE));
     kernel.mem.write_u64(BASE + 8, 1024).unwrap();
     assert_eq!(kernel.call(Sysno::setrlimit, &[nofile, BASE]), Err(Errno::EPERM));
     kernel.mem.write_u64(BASE + 8, 1).unwrap();

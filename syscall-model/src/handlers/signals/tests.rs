@@ -216,6 +216,20 @@ fn alternate_stacks_are_checked() {
 }
 
 #[test]
+fn an_alternate_stack_in_use_cannot_be_changed() {
+    let mut kernel = Kernel::new();
+    kernel.model.thread_mut(MAIN).altstack = (0x5000, 8192, 0);
+    kernel.mem.write_u32(ACT + 8, libc::SS_DISABLE as u32).unwrap();
+    kernel.model.stack_pointer = 0x5100;
+    assert_eq!(kernel.call(Sysno::sigaltstack, &[0, OLD]), Ok(0));
+    assert_eq!(kernel.mem.read_u32(OLD + 8), Ok(libc::SS_ONSTACK as u32));
+    assert_eq!(kernel.model.stack_pointer, 0);
+    kernel.model.stack_pointer = 0x5100;
+    assert_eq!(kernel.call(Sysno::sigaltstack, &[ACT, 0]), Err(Errno::EPERM));
+    assert_eq!(kernel.call(Sysno::sigaltstack, &[ACT, 0]), Ok(0));
+}
+
+#[test]
 fn a_signal_before_pause_does_not_end_it() {
     let mut kernel = Kernel::new();
     install(&mut kernel, libc::SIGUSR1, 0x1234);

@@ -166,6 +166,7 @@ impl Model {
         self.threads = BTreeMap::from([(pid, main)]);
         self.futexes = Futexes::default();
         self.process.exec(program);
+        self.fs.exec(program);
         self.signals.exec();
         self.timers.exec();
         Signals::settle(self);
@@ -201,6 +202,7 @@ impl Model {
         };
         let ready = match &wait.on {
             WaitFor::Nothing => false,
+            WaitFor::FileLock(request) => self.fs.locks.available(request),
             WaitFor::Futex(_) => thread.woken.is_some(),
             WaitFor::Ready(list) => list
                 .iter()
@@ -258,7 +260,7 @@ impl Model {
 
     fn close_description(&mut self, id: OfdId, description: Description) {
         match description.kind {
-            Kind::File(file) => self.fs.closed(file),
+            Kind::File(file) => self.fs.closed(id, file),
             Kind::Output(_) => {}
             kind => Channels::closed(self, id, kind),
         }
@@ -267,6 +269,9 @@ impl Model {
     /// Closes one descriptor.
     pub fn close(&mut self, fd: i32) -> Result<(), Errno> {
         let descriptor = self.files.remove(fd)?;
+        if let Some(Kind::File(file)) = self.files.get(descriptor.description).map(|d| &d.kind) {
+            self.fs.descriptor_closed(&file.node);
+        }
         self.release(descriptor.description);
         Ok(())
     }

@@ -7,9 +7,9 @@
 use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::handlers::{
-    attributes, clock, epoll, eventfd, exec, files, futex, identity, invisible, io, limits, mapping, memory,
-    messages, misc, pipe, poll, scheduling, select, signalfd, signals, sockets, sockopt, threads, timerfd,
-    timers,
+    attributes, changes, clock, descriptors, dirs, epoll, eventfd, exec, files, futex, identity, invisible,
+    io, limits, locks, mapping, memory, messages, misc, names, pipe, poll, scheduling, select, signalfd,
+    signals, sockets, sockopt, threads, timerfd, timers, volumes,
 };
 use crate::model::Cx;
 use crate::signals::Signals;
@@ -229,7 +229,11 @@ pub static TABLE: [Row; ROWS] = [
         Model(signals::rt_sigreturn, invisible),
         "the supervisor pops the frame that it pushed",
     ),
-    row(Sysno::ioctl, Fatal, "not modelled"),
+    row(
+        Sysno::ioctl,
+        Model(descriptors::ioctl, descriptors::prepare_ioctl),
+        "what files, pipes and sockets need; nothing is a terminal",
+    ),
     row(
         Sysno::pread64,
         Model(io::pread64, io::prepare_pread),
@@ -275,7 +279,11 @@ pub static TABLE: [Row; ROWS] = [
         Pass,
         "private memory of the process; the supervisor watches the layout",
     ),
-    row(Sysno::msync, Fatal, "not modelled"),
+    row(
+        Sysno::msync,
+        Model(mapping::msync, invisible),
+        "mappings of files are private memory",
+    ),
     row(
         Sysno::mincore,
         Model(memory::mincore, invisible),
@@ -301,8 +309,16 @@ pub static TABLE: [Row; ROWS] = [
         Refuse(Errno::ENOSYS),
         "System V IPC is shared with other processes, which are not modelled; a kernel without CONFIG_SYSVIPC says the same",
     ),
-    row(Sysno::dup, Fatal, "not modelled"),
-    row(Sysno::dup2, Fatal, "not modelled"),
+    row(
+        Sysno::dup,
+        Model(descriptors::dup, descriptors::prepare_table),
+        "descriptors live in the model",
+    ),
+    row(
+        Sysno::dup2,
+        Model(descriptors::dup2, descriptors::prepare_dup2),
+        "descriptors live in the model",
+    ),
     row(
         Sysno::pause,
         Model(signals::pause, signals::prepare_pause),
@@ -477,34 +493,126 @@ pub static TABLE: [Row; ROWS] = [
         Refuse(Errno::ENOSYS),
         "System V IPC is shared with other processes, which are not modelled; a kernel without CONFIG_SYSVIPC says the same",
     ),
-    row(Sysno::fcntl, Fatal, "not modelled"),
-    row(Sysno::flock, Fatal, "not modelled"),
-    row(Sysno::fsync, Fatal, "not modelled"),
-    row(Sysno::fdatasync, Fatal, "not modelled"),
-    row(Sysno::truncate, Fatal, "not modelled"),
-    row(Sysno::ftruncate, Fatal, "not modelled"),
-    row(Sysno::getdents, Fatal, "not modelled"),
-    row(Sysno::getcwd, Fatal, "not modelled"),
-    row(Sysno::chdir, Fatal, "not modelled"),
-    row(Sysno::fchdir, Fatal, "not modelled"),
-    row(Sysno::rename, Fatal, "not modelled"),
-    row(Sysno::mkdir, Fatal, "not modelled"),
-    row(Sysno::rmdir, Fatal, "not modelled"),
+    row(
+        Sysno::fcntl,
+        Model(descriptors::fcntl, descriptors::prepare_fcntl),
+        "flags, duplicates, record locks, pipe sizes and seals; no leases, no signals",
+    ),
+    row(
+        Sysno::flock,
+        Model(locks::flock, locks::prepare_flock),
+        "locks live in the model",
+    ),
+    row(
+        Sysno::fsync,
+        Model(changes::fsync, changes::prepare_sync),
+        "the overlay is always in order",
+    ),
+    row(
+        Sysno::fdatasync,
+        Model(changes::fsync, changes::prepare_sync),
+        "the overlay is always in order",
+    ),
+    row(
+        Sysno::truncate,
+        Model(changes::truncate, changes::prepare_path),
+        "in the overlay",
+    ),
+    row(
+        Sysno::ftruncate,
+        Model(changes::ftruncate, changes::prepare_fd),
+        "in the overlay",
+    ),
+    row(
+        Sysno::getdents,
+        Model(dirs::getdents, dirs::prepare_getdents),
+        "both layers, sorted by name",
+    ),
+    row(
+        Sysno::getcwd,
+        Model(dirs::getcwd, dirs::prepare_getcwd),
+        "the working directory lives in the model",
+    ),
+    row(
+        Sysno::chdir,
+        Model(dirs::chdir, dirs::prepare_chdir),
+        "the working directory lives in the model",
+    ),
+    row(
+        Sysno::fchdir,
+        Model(dirs::fchdir, dirs::prepare_fchdir),
+        "the working directory lives in the model",
+    ),
+    row(
+        Sysno::rename,
+        Model(names::rename, names::prepare_both),
+        "in the overlay; directories too",
+    ),
+    row(
+        Sysno::mkdir,
+        Model(names::mkdir, names::prepare_first),
+        "in the overlay",
+    ),
+    row(
+        Sysno::rmdir,
+        Model(names::rmdir, names::prepare_first),
+        "in the overlay",
+    ),
     row(
         Sysno::creat,
         Model(files::creat, files::prepare_creat),
         "the same rules as open",
     ),
-    row(Sysno::link, Fatal, "not modelled"),
-    row(Sysno::unlink, Fatal, "not modelled"),
-    row(Sysno::symlink, Fatal, "not modelled"),
-    row(Sysno::readlink, Fatal, "not modelled"),
-    row(Sysno::chmod, Fatal, "not modelled"),
-    row(Sysno::fchmod, Fatal, "not modelled"),
-    row(Sysno::chown, Fatal, "not modelled"),
-    row(Sysno::fchown, Fatal, "not modelled"),
-    row(Sysno::lchown, Fatal, "not modelled"),
-    row(Sysno::umask, Fatal, "not modelled"),
+    row(
+        Sysno::link,
+        Model(names::link, names::prepare_both),
+        "in the overlay",
+    ),
+    row(
+        Sysno::unlink,
+        Model(names::unlink, names::prepare_first),
+        "in the overlay",
+    ),
+    row(
+        Sysno::symlink,
+        Model(names::symlink, names::prepare_second),
+        "in the overlay",
+    ),
+    row(
+        Sysno::readlink,
+        Model(dirs::readlink, dirs::prepare_readlink),
+        "both layers, and the links of /proc/self",
+    ),
+    row(
+        Sysno::chmod,
+        Model(changes::chmod, changes::prepare_path),
+        "in the overlay",
+    ),
+    row(
+        Sysno::fchmod,
+        Model(changes::fchmod, changes::prepare_fd),
+        "in the overlay",
+    ),
+    row(
+        Sysno::chown,
+        Model(changes::chown, changes::prepare_path),
+        "in the overlay",
+    ),
+    row(
+        Sysno::fchown,
+        Model(changes::fchown, changes::prepare_fd),
+        "in the overlay",
+    ),
+    row(
+        Sysno::lchown,
+        Model(changes::lchown, changes::prepare_link),
+        "in the overlay",
+    ),
+    row(
+        Sysno::umask,
+        Model(changes::umask, changes::prepare_umask),
+        "the mask lives in the model",
+    ),
     row(
         Sysno::gettimeofday,
         Model(clock::gettimeofday, invisible),
@@ -681,12 +789,20 @@ pub static TABLE: [Row; ROWS] = [
         Model(signals::sigaltstack, invisible),
         "kept per virtual thread",
     ),
-    row(Sysno::utime, Fatal, "not modelled"),
-    row(Sysno::mknod, Fatal, "not modelled"),
+    row(
+        Sysno::utime,
+        Model(changes::utime, changes::prepare_path),
+        "in the overlay",
+    ),
+    row(
+        Sysno::mknod,
+        Model(names::mknod, names::prepare_first),
+        "files and FIFOs in the overlay; no devices",
+    ),
     row(
         Sysno::uselib,
         Refuse(Errno::ENOSYS),
-        "gone from Linux; the kernel says the same",
+        "obsolete and gone from most kernels",
     ),
     row(
         Sysno::personality,
@@ -696,14 +812,22 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::ustat,
         Refuse(Errno::ENOSYS),
-        "deprecated in favour of statfs",
+        "obsolete; statfs took its place",
     ),
-    row(Sysno::statfs, Fatal, "not modelled"),
-    row(Sysno::fstatfs, Fatal, "not modelled"),
+    row(
+        Sysno::statfs,
+        Model(volumes::statfs, volumes::prepare_statfs),
+        "the same figures everywhere: real ones change all the time",
+    ),
+    row(
+        Sysno::fstatfs,
+        Model(volumes::fstatfs, attributes::prepare_fstat),
+        "the same figures everywhere: real ones change all the time",
+    ),
     row(
         Sysno::sysfs,
         Refuse(Errno::ENOSYS),
-        "an old list of file system types; as on a kernel without CONFIG_SYSFS_SYSCALL",
+        "obsolete; /proc/filesystems took its place",
     ),
     row(
         Sysno::getpriority,
@@ -783,7 +907,7 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::pivot_root,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::_sysctl,
@@ -813,13 +937,17 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::chroot,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
-    row(Sysno::sync, Fatal, "not modelled"),
+    row(
+        Sysno::sync,
+        Model(changes::sync, invisible),
+        "the overlay is always in order",
+    ),
     row(
         Sysno::acct,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::settimeofday,
@@ -829,22 +957,22 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::mount,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::umount2,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::swapon,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::swapoff,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::reboot,
@@ -899,13 +1027,9 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::quotactl,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
-    row(
-        Sysno::nfsservctl,
-        Refuse(Errno::ENOSYS),
-        "gone from Linux; the kernel says the same",
-    ),
+    row(Sysno::nfsservctl, Refuse(Errno::ENOSYS), "gone since Linux 3.1"),
     row(
         Sysno::getpmsg,
         Refuse(Errno::ENOSYS),
@@ -936,19 +1060,71 @@ pub static TABLE: [Row; ROWS] = [
         Model(threads::gettid, invisible),
         "virtual thread id",
     ),
-    row(Sysno::readahead, Fatal, "not modelled"),
-    row(Sysno::setxattr, Fatal, "not modelled"),
-    row(Sysno::lsetxattr, Fatal, "not modelled"),
-    row(Sysno::fsetxattr, Fatal, "not modelled"),
-    row(Sysno::getxattr, Fatal, "not modelled"),
-    row(Sysno::lgetxattr, Fatal, "not modelled"),
-    row(Sysno::fgetxattr, Fatal, "not modelled"),
-    row(Sysno::listxattr, Fatal, "not modelled"),
-    row(Sysno::llistxattr, Fatal, "not modelled"),
-    row(Sysno::flistxattr, Fatal, "not modelled"),
-    row(Sysno::removexattr, Fatal, "not modelled"),
-    row(Sysno::lremovexattr, Fatal, "not modelled"),
-    row(Sysno::fremovexattr, Fatal, "not modelled"),
+    row(
+        Sysno::readahead,
+        Model(changes::readahead, invisible),
+        "advice changes nothing here",
+    ),
+    row(
+        Sysno::setxattr,
+        Refuse(Errno::EOPNOTSUPP),
+        "a file system without extended attributes",
+    ),
+    row(
+        Sysno::lsetxattr,
+        Refuse(Errno::EOPNOTSUPP),
+        "a file system without extended attributes",
+    ),
+    row(
+        Sysno::fsetxattr,
+        Refuse(Errno::EOPNOTSUPP),
+        "a file system without extended attributes",
+    ),
+    row(
+        Sysno::getxattr,
+        Model(volumes::getxattr, attributes::prepare_stat),
+        "files have no extended attributes",
+    ),
+    row(
+        Sysno::lgetxattr,
+        Model(volumes::lgetxattr, attributes::prepare_lstat),
+        "files have no extended attributes",
+    ),
+    row(
+        Sysno::fgetxattr,
+        Model(volumes::fgetxattr, attributes::prepare_fstat),
+        "files have no extended attributes",
+    ),
+    row(
+        Sysno::listxattr,
+        Model(volumes::listxattr, attributes::prepare_stat),
+        "files have no extended attributes",
+    ),
+    row(
+        Sysno::llistxattr,
+        Model(volumes::llistxattr, attributes::prepare_lstat),
+        "files have no extended attributes",
+    ),
+    row(
+        Sysno::flistxattr,
+        Model(volumes::flistxattr, attributes::prepare_fstat),
+        "files have no extended attributes",
+    ),
+    row(
+        Sysno::removexattr,
+        Refuse(Errno::EOPNOTSUPP),
+        "a file system without extended attributes",
+    ),
+    row(
+        Sysno::lremovexattr,
+        Refuse(Errno::EOPNOTSUPP),
+        "a file system without extended attributes",
+    ),
+    row(
+        Sysno::fremovexattr,
+        Refuse(Errno::EOPNOTSUPP),
+        "a file system without extended attributes",
+    ),
     row(
         Sysno::tkill,
         Model(signals::tkill, signals::prepare_tkill),
@@ -1012,7 +1188,7 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::lookup_dcookie,
         Refuse(Errno::ENOSYS),
-        "gone from Linux; the kernel says the same",
+        "gone since Linux 6.7",
     ),
     row(
         Sysno::epoll_create,
@@ -1034,7 +1210,11 @@ pub static TABLE: [Row; ROWS] = [
         Refuse(Errno::ENOSYS),
         "deprecated since Linux 3.16; would need its own checkpointing",
     ),
-    row(Sysno::getdents64, Fatal, "not modelled"),
+    row(
+        Sysno::getdents64,
+        Model(dirs::getdents64, dirs::prepare_getdents),
+        "both layers, sorted by name",
+    ),
     row(
         Sysno::set_tid_address,
         Model(threads::set_tid_address, invisible),
@@ -1050,7 +1230,11 @@ pub static TABLE: [Row; ROWS] = [
         Refuse(Errno::ENOSYS),
         "System V IPC is shared with other processes, which are not modelled; a kernel without CONFIG_SYSVIPC says the same",
     ),
-    row(Sysno::fadvise64, Fatal, "not modelled"),
+    row(
+        Sysno::fadvise64,
+        Model(changes::advise, invisible),
+        "advice changes nothing here",
+    ),
     row(
         Sysno::timer_create,
         Model(timers::timer_create, timers::prepare),
@@ -1116,7 +1300,11 @@ pub static TABLE: [Row; ROWS] = [
         Model(signals::tgkill, signals::prepare_tgkill),
         "to its own virtual threads",
     ),
-    row(Sysno::utimes, Fatal, "not modelled"),
+    row(
+        Sysno::utimes,
+        Model(changes::utimes, changes::prepare_path),
+        "in the overlay",
+    ),
     row(
         Sysno::vserver,
         Refuse(Errno::ENOSYS),
@@ -1202,9 +1390,21 @@ pub static TABLE: [Row; ROWS] = [
         Model(scheduling::ioprio_get, invisible),
         "kept and told back; the schedule is tracefork's",
     ),
-    row(Sysno::inotify_init, Fatal, "not modelled"),
-    row(Sysno::inotify_add_watch, Fatal, "not modelled"),
-    row(Sysno::inotify_rm_watch, Fatal, "not modelled"),
+    row(
+        Sysno::inotify_init,
+        Refuse(Errno::ENOSYS),
+        "the overlay sends no notifications; programs poll instead",
+    ),
+    row(
+        Sysno::inotify_add_watch,
+        Refuse(Errno::EBADF),
+        "no inotify descriptor can exist",
+    ),
+    row(
+        Sysno::inotify_rm_watch,
+        Refuse(Errno::EBADF),
+        "no inotify descriptor can exist",
+    ),
     row(
         Sysno::migrate_pages,
         Refuse(Errno::ENOSYS),
@@ -1215,21 +1415,61 @@ pub static TABLE: [Row; ROWS] = [
         Model(files::openat, files::prepare_openat),
         "the same rules as open",
     ),
-    row(Sysno::mkdirat, Fatal, "not modelled"),
-    row(Sysno::mknodat, Fatal, "not modelled"),
-    row(Sysno::fchownat, Fatal, "not modelled"),
-    row(Sysno::futimesat, Fatal, "not modelled"),
+    row(
+        Sysno::mkdirat,
+        Model(names::mkdirat, names::prepare_first_at),
+        "in the overlay",
+    ),
+    row(
+        Sysno::mknodat,
+        Model(names::mknodat, names::prepare_first_at),
+        "files and FIFOs in the overlay; no devices",
+    ),
+    row(
+        Sysno::fchownat,
+        Model(changes::fchownat, changes::prepare_at),
+        "in the overlay",
+    ),
+    row(
+        Sysno::futimesat,
+        Model(changes::futimesat, changes::prepare_at),
+        "in the overlay",
+    ),
     row(
         Sysno::newfstatat,
         Model(attributes::newfstatat, attributes::prepare_newfstatat),
         "the same rules as stat",
     ),
-    row(Sysno::unlinkat, Fatal, "not modelled"),
-    row(Sysno::renameat, Fatal, "not modelled"),
-    row(Sysno::linkat, Fatal, "not modelled"),
-    row(Sysno::symlinkat, Fatal, "not modelled"),
-    row(Sysno::readlinkat, Fatal, "not modelled"),
-    row(Sysno::fchmodat, Fatal, "not modelled"),
+    row(
+        Sysno::unlinkat,
+        Model(names::unlinkat, names::prepare_first_at),
+        "in the overlay",
+    ),
+    row(
+        Sysno::renameat,
+        Model(names::renameat, names::prepare_both_at),
+        "in the overlay; directories too",
+    ),
+    row(
+        Sysno::linkat,
+        Model(names::linkat, names::prepare_both_at),
+        "in the overlay",
+    ),
+    row(
+        Sysno::symlinkat,
+        Model(names::symlinkat, names::prepare_second_at),
+        "in the overlay",
+    ),
+    row(
+        Sysno::readlinkat,
+        Model(dirs::readlinkat, dirs::prepare_readlinkat),
+        "both layers, and the links of /proc/self",
+    ),
+    row(
+        Sysno::fchmodat,
+        Model(changes::fchmodat, changes::prepare_at),
+        "in the overlay",
+    ),
     row(
         Sysno::faccessat,
         Model(attributes::faccessat, attributes::prepare_faccessat),
@@ -1262,14 +1502,22 @@ pub static TABLE: [Row; ROWS] = [
     ),
     row(Sysno::splice, Fatal, "not modelled"),
     row(Sysno::tee, Fatal, "not modelled"),
-    row(Sysno::sync_file_range, Fatal, "not modelled"),
+    row(
+        Sysno::sync_file_range,
+        Model(changes::fsync, changes::prepare_sync),
+        "the overlay is always in order",
+    ),
     row(Sysno::vmsplice, Fatal, "not modelled"),
     row(
         Sysno::move_pages,
         Refuse(Errno::ENOSYS),
         "one memory node; as on a kernel without CONFIG_NUMA",
     ),
-    row(Sysno::utimensat, Fatal, "not modelled"),
+    row(
+        Sysno::utimensat,
+        Model(changes::utimensat, changes::prepare_at),
+        "in the overlay",
+    ),
     row(
         Sysno::epoll_pwait,
         Model(epoll::pwait, epoll::prepare_wait),
@@ -1290,7 +1538,11 @@ pub static TABLE: [Row; ROWS] = [
         Model(eventfd::eventfd, pipe::prepare_new),
         "counters live in the model",
     ),
-    row(Sysno::fallocate, Fatal, "not modelled"),
+    row(
+        Sysno::fallocate,
+        Model(changes::fallocate, changes::prepare_fd),
+        "extending and zeroing in the overlay; collapsing and inserting are refused",
+    ),
     row(
         Sysno::timerfd_settime,
         Model(timerfd::set, timerfd::prepare_set),
@@ -1321,13 +1573,21 @@ pub static TABLE: [Row; ROWS] = [
         Model(epoll::create1, pipe::prepare_new),
         "interest and ready lists live in the model",
     ),
-    row(Sysno::dup3, Fatal, "not modelled"),
+    row(
+        Sysno::dup3,
+        Model(descriptors::dup3, descriptors::prepare_dup2),
+        "descriptors live in the model",
+    ),
     row(
         Sysno::pipe2,
         Model(pipe::pipe2, pipe::prepare_new),
         "pipes live in the model, slot by slot as in the kernel",
     ),
-    row(Sysno::inotify_init1, Fatal, "not modelled"),
+    row(
+        Sysno::inotify_init1,
+        Refuse(Errno::ENOSYS),
+        "the overlay sends no notifications; programs poll instead",
+    ),
     row(Sysno::preadv, Model(io::preadv, io::prepare_pread), "as pread64"),
     row(
         Sysno::pwritev,
@@ -1352,12 +1612,12 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::fanotify_init,
         Refuse(Errno::EPERM),
-        "watches the whole machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::fanotify_mark,
-        Refuse(Errno::EPERM),
-        "watches the whole machine and needs a privilege",
+        Refuse(Errno::EBADF),
+        "no fanotify descriptor can exist",
     ),
     row(
         Sysno::prlimit64,
@@ -1367,19 +1627,23 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::name_to_handle_at,
         Refuse(Errno::EOPNOTSUPP),
-        "file handles would bypass the overlay; as on file systems without them",
+        "the overlay has no file handles",
     ),
     row(
         Sysno::open_by_handle_at,
         Refuse(Errno::EPERM),
-        "needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::clock_adjtime,
         Model(clock::clock_adjtime, invisible),
         "shows an unsynchronised clock; setting it needs a privilege (EPERM)",
     ),
-    row(Sysno::syncfs, Fatal, "not modelled"),
+    row(
+        Sysno::syncfs,
+        Model(changes::syncfs, changes::prepare_sync),
+        "the overlay is always in order",
+    ),
     row(
         Sysno::sendmmsg,
         Model(messages::sendmmsg, messages::prepare_send),
@@ -1425,7 +1689,11 @@ pub static TABLE: [Row; ROWS] = [
         Model(scheduling::sched_getattr, invisible),
         "kept and told back; the schedule is tracefork's",
     ),
-    row(Sysno::renameat2, Fatal, "not modelled"),
+    row(
+        Sysno::renameat2,
+        Model(names::renameat2, names::prepare_both_at),
+        "in the overlay; exchanges, and refuses to replace",
+    ),
     row(
         Sysno::seccomp,
         Refuse(Errno::EINVAL),
@@ -1436,7 +1704,11 @@ pub static TABLE: [Row; ROWS] = [
         Model(misc::getrandom, misc::prepare_getrandom),
         "seeded: the same bytes in every run",
     ),
-    row(Sysno::memfd_create, Fatal, "not modelled"),
+    row(
+        Sysno::memfd_create,
+        Model(volumes::memfd_create, volumes::prepare_memfd),
+        "an overlay file without a name; seals too",
+    ),
     row(
         Sysno::kexec_file_load,
         Refuse(Errno::EPERM),
@@ -1537,32 +1809,32 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::open_tree,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::move_mount,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::fsopen,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::fsconfig,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::fsmount,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::fspick,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::pidfd_open,
@@ -1574,7 +1846,11 @@ pub static TABLE: [Row; ROWS] = [
         Refuse(Errno::ENOSYS),
         "glibc falls back to clone, whose arguments are all in registers",
     ),
-    row(Sysno::close_range, Fatal, "not modelled"),
+    row(
+        Sysno::close_range,
+        Model(descriptors::close_range, descriptors::prepare_close_range),
+        "descriptors live in the model",
+    ),
     row(
         Sysno::openat2,
         Model(files::openat2, files::prepare_openat2),
@@ -1603,12 +1879,12 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::mount_setattr,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::quotactl_fd,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
     row(
         Sysno::landlock_create_ruleset,
@@ -1648,9 +1924,13 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::cachestat,
         Refuse(Errno::ENOSYS),
-        "the page cache differs from run to run; as on kernels before 6.5",
+        "the state of the page cache is not part of the model",
     ),
-    row(Sysno::fchmodat2, Fatal, "not modelled"),
+    row(
+        Sysno::fchmodat2,
+        Model(changes::fchmodat2, changes::prepare_at),
+        "in the overlay",
+    ),
     row(
         Sysno::map_shadow_stack,
         Refuse(Errno::EOPNOTSUPP),
@@ -1674,12 +1954,12 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::statmount,
         Refuse(Errno::ENOSYS),
-        "mounts differ between machines; as on kernels before 6.8. Programs read /proc/self/mounts",
+        "newer than the C libraries, which fall back",
     ),
     row(
         Sysno::listmount,
         Refuse(Errno::ENOSYS),
-        "mounts differ between machines; as on kernels before 6.8. Programs read /proc/self/mounts",
+        "newer than the C libraries, which fall back",
     ),
     row(
         Sysno::lsm_get_self_attr,
@@ -1701,17 +1981,41 @@ pub static TABLE: [Row; ROWS] = [
         Refuse(Errno::ENOSYS),
         "the supervisor must be able to change every mapping; as on kernels before 6.10",
     ),
-    row(Sysno::setxattrat, Fatal, "not modelled"),
-    row(Sysno::getxattrat, Fatal, "not modelled"),
-    row(Sysno::listxattrat, Fatal, "not modelled"),
-    row(Sysno::removexattrat, Fatal, "not modelled"),
+    row(
+        Sysno::setxattrat,
+        Refuse(Errno::ENOSYS),
+        "newer than the C libraries, which fall back",
+    ),
+    row(
+        Sysno::getxattrat,
+        Refuse(Errno::ENOSYS),
+        "newer than the C libraries, which fall back",
+    ),
+    row(
+        Sysno::listxattrat,
+        Refuse(Errno::ENOSYS),
+        "newer than the C libraries, which fall back",
+    ),
+    row(
+        Sysno::removexattrat,
+        Refuse(Errno::ENOSYS),
+        "newer than the C libraries, which fall back",
+    ),
     row(
         Sysno::open_tree_attr,
         Refuse(Errno::EPERM),
-        "administers the machine and needs a privilege",
+        "needs privileges that the model does not give",
     ),
-    row(Sysno::file_getattr, Fatal, "not modelled"),
-    row(Sysno::file_setattr, Fatal, "not modelled"),
+    row(
+        Sysno::file_getattr,
+        Refuse(Errno::EOPNOTSUPP),
+        "files have no extended flags",
+    ),
+    row(
+        Sysno::file_setattr,
+        Refuse(Errno::EOPNOTSUPP),
+        "files have no extended flags",
+    ),
 ];
 
 // As many rows as there are calls, each number above the one before: every call has its row. If this fails, the

@@ -2,6 +2,7 @@
 
 use crate::clock::Nanos;
 use crate::fd::{OfdId, PollEvents};
+use crate::fs::LockRequest;
 
 /// A condition that keeps a thread from running, with an optional deadline.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +24,8 @@ pub enum WaitFor {
     /// A write of this many bytes (or, to an eventfd, of this value) goes through at least in part. Finer
     /// than readiness: a small write may fit where poll shows no room.
     Room(OfdId, u64),
+    /// A lock on a file can be had: `flock`, `F_SETLKW`.
+    FileLock(LockRequest),
     /// One of these signals is pending: `sigwait`.
     Signals(u64),
 }

@@ -180,3 +180,156 @@ fn bad_buffers_are_faults() {
     assert_eq!(g.call(Sysno::open, &[8, 0, 0]), Err(Errno::EFAULT));
     g.memory.write(DATA, &[0; 8]).unwrap();
 }
+
+fn names(g: &mut Guest<MemoryHost>, path: &str) -> Vec<String> {
+    use syscall_model::GuestMemoryExt;
+    let fd = g.open(path, O_RDONLY | O_DIRECTORY, 0).unwrap();
+    let mut names = Vec::new();
+    loop {
+        // Small, so that listing takes several calls.
+        let n = g.call(Sysno::getdents64, &[fd as u64, DATA, 64]).unwrap() as u64;
+        if n == 0 {
+            break;
+        }
+        let mut at = 0;
+        while at < n {
+            let head = g.memory.read_vec(DATA + at + 16, 3).unwrap();
+            let len = u64::from(u16::from_le_bytes([head[0], head[1]]));
+            let name = g.memory.read_cstr(DATA + at + 19, 256).unwrap();
+            names.push(String::from_utf8(name).unwrap());
+            at += len;
+        }
+    }
+    g.close(fd).unwrap();
+    names
+}
+
+fn pair(g: &mut Guest<MemoryHost>, sysno: Sysno, from: &str, to: &str) -> Result<i64, Errno> {
+    let (from, to) = (g.path(0, from), g.path(1, to));
+    g.call(sysno, &[from, to])
+}
+
+fn one(g: &mut Guest<MemoryHost>, sysno: Sysno, path: &str, argument: u64) -> Result<i64, Errno> {
+    let path = g.path(0, path);
+    g.call(sysno, &[path, argument])
+}
+
+#[test]
+fn directories_list_both_layers_in_order() {
+    let mut g = guest();
+    one(&mut g, Sysno::unlink, "/etc/loop", 0).unwrap();
+    one(&mut g, Sysno::mkdir, "/etc/aaa", 0o755).unwrap();
+    assert_eq!(
+        names(&mut g, "/etc"),
+        [".", "..", "aaa", "link", "motd", "secret", "up"]
+    );
+    assert_eq!(one(&mut g, Sysno::rmdir, "/etc", 0), Err(Errno::ENOTEMPTY));
+    assert_eq!(g.open("/etc/loop", O_RDONLY, 0), Err(Errno::ENOENT));
+}
+
+#[test]
+fn a_host_directory_moves_with_all_it_holds() {
+    let mut g = guest();
+    one(&mut g, Sysno::chdir, "/etc", 0).unwrap();
+    pair(&mut g, Sysno::rename, "/etc", "/home/moved").unwrap();
+    assert_eq!(g.contents("/home/moved/motd").unwrap(), b"hello, world\n");
+    assert_eq!(g.contents("motd").unwrap(), b"hello, world\n");
+    assert_eq!(g.stat("/etc"), Err(Errno::ENOENT));
+    let n = g.call(Sysno::getcwd, &[DATA, 100]).unwrap();
+    use syscall_model::GuestMemoryExt;
+    assert_eq!(g.memory.read_cstr(DATA, 100).unwrap(), b"/home/moved");
+    assert_eq!(n, 12);
+    assert_eq!(
+        pair(&mut g, Sysno::rename, "/home", "/home/moved/in"),
+        Err(Errno::EINVAL)
+    );
+    assert_eq!(g.contents("../../home/moved/link").unwrap(), b"hello, world\n");
+}
+
+#[test]
+fn unlinked_files_live_while_they_are_open() {
+    let mut g = guest();
+    let pristine = g.model.clone();
+    let fd = g.open("/tmp/gone", O_CREAT | O_RDWR, 0o600).unwrap();
+    g.write(fd, b"still here").unwrap();
+    one(&mut g, Sysno::unlink, "/tmp/gone", 0).unwrap();
+    assert_eq!(g.stat("/tmp/gone"), Err(Errno::ENOENT));
+    g.call(Sysno::lseek, &[fd as u64, 0, 0]).unwrap();
+    assert_eq!(g.read(fd, 100).unwrap(), b"still here");
+    g.close(fd).unwrap();
+    assert_ne!(g.model, pristine, "the directory's times have changed");
+}
+
+#[test]
+fn hard_links_share_contents() {
+    let mut g = guest();
+    pair(&mut g, Sysno::link, "/etc/motd", "/tmp/other").unwrap();
+    let fd = g.open("/tmp/other", O_WRONLY | O_APPEND, 0).unwrap();
+    g.write(fd, b"more").unwrap();
+    assert_eq!(g.contents("/etc/motd").unwrap(), b"hello, world\nmore");
+    one(&mut g, Sysno::unlink, "/etc/motd", 0).unwrap();
+    assert_eq!(g.contents("/tmp/other").unwrap(), b"hello, world\nmore");
+}
+
+#[test]
+fn descriptors_are_duplicated_and_flagged() {
+    let mut g = guest();
+    let fd = g.open("/etc/motd", O_RDONLY, 0).unwrap() as u64;
+    let copy = g.call(Sysno::dup, &[fd]).unwrap() as i32;
+    g.read(copy, 7).unwrap();
+    assert_eq!(g.read(fd as i32, 5).unwrap(), b"world", "one offset for both");
+    assert_eq!(g.call(Sysno::dup2, &[fd, 9]), Ok(9));
+    assert_eq!(g.call(Sysno::dup2, &[9, 9]), Ok(9));
+    assert_eq!(g.call(Sysno::dup3, &[9, 9, 0]), Err(Errno::EINVAL));
+    assert_eq!(g.call(Sysno::fcntl, &[fd, libc::F_SETFD as u64, 1]), Ok(0));
+    assert_eq!(g.call(Sysno::fcntl, &[fd, libc::F_GETFD as u64, 0]), Ok(1));
+    assert_eq!(g.call(Sysno::fcntl, &[fd, libc::F_DUPFD as u64, 20]), Ok(20));
+    assert_eq!(g.call(Sysno::ioctl, &[1, libc::TCGETS, DATA]), Err(Errno::ENOTTY));
+    assert_eq!(g.call(Sysno::close_range, &[3, 30, 0]), Ok(0));
+    assert_eq!(g.model.files.iter().count(), 3);
+}
+
+#[test]
+fn flock_waits_for_another_description_only() {
+    let mut g = guest();
+    let one = g.open("/etc/motd", O_RDWR, 0).unwrap() as u64;
+    let two = g.open("/etc/motd", O_RDWR, 0).unwrap() as u64;
+    let (ex, nb) = (libc::LOCK_EX as u64, libc::LOCK_NB as u64);
+    assert_eq!(g.call(Sysno::flock, &[one, ex]), Ok(0));
+    assert_eq!(g.call(Sysno::flock, &[one, ex]), Ok(0));
+    assert_eq!(g.call(Sysno::flock, &[two, ex | nb]), Err(Errno::EAGAIN));
+    let waits = g.effect(Sysno::flock, [two, ex, 0, 0, 0, 0]).unwrap();
+    let Effect::Block(wait) = waits else {
+        panic!("{waits:?}")
+    };
+    g.model.thread_mut(1000).wait = Some(wait);
+    assert!(!g.model.runnable(1000));
+    g.model.close(one as i32).unwrap();
+    assert!(g.model.runnable(1000));
+}
+
+#[test]
+fn sealed_memory_files_refuse_writes() {
+    let mut g = guest();
+    let name = g.path(0, "name");
+    let fd = g
+        .call(Sysno::memfd_create, &[name, libc::MFD_ALLOW_SEALING as u64])
+        .unwrap();
+    g.write(fd as i32, b"fixed").unwrap();
+    let seals = (libc::F_SEAL_WRITE | libc::F_SEAL_SHRINK) as u64;
+    assert_eq!(
+        g.call(Sysno::fcntl, &[fd as u64, libc::F_ADD_SEALS as u64, seals]),
+        Ok(0)
+    );
+    assert_eq!(g.write(fd as i32, b"x"), Err(Errno::EPERM));
+    assert_eq!(g.call(Sysno::ftruncate, &[fd as u64, 0]), Err(Errno::EPERM));
+}
+
+#[test]
+fn truncated_bytes_do_not_come_back() {
+    let mut g = guest();
+    let fd = g.open("/etc/motd", O_RDWR, 0).unwrap() as u64;
+    assert_eq!(g.call(Sysno::ftruncate, &[fd, 3]), Ok(0));
+    assert_eq!(g.call(Sysno::ftruncate, &[fd, 6]), Ok(0));
+    assert_eq!(g.read(fd as i32, 10).unwrap(), b"hel\0\0\0");
+}

@@ -185,6 +185,17 @@ impl FileData {
         Ok(())
     }
 
+    /// Writes zeroes from `start` up to `end`.
+    pub fn zero(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        let mut at = start;
+        while at < end {
+            let n = (PAGE - at % PAGE).min(end - at);
+            self.change_page(at / PAGE, (at % PAGE) as usize, &vec![0; n as usize])?;
+            at += n;
+        }
+        Ok(())
+    }
+
     /// 512-byte blocks, as if every page below the end were allocated.
     pub fn blocks(&self) -> u64 {
         self.size.div_ceil(PAGE) * (PAGE / 512)

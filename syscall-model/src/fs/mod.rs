@@ -8,22 +8,24 @@
 mod content;
 pub(crate) mod data;
 mod host;
+mod locks;
 mod memory_host;
 mod node;
 mod path;
 mod proc_contents;
-#[allow(dead_code, reason = "calls on directories come next")]
 mod tree;
 mod virtual_files;
 
 pub use content::{Base, FileData};
 pub use host::{Host, HostEntry, HostFile, RealHost};
+pub use locks::{LockOwner, LockRequest, Locks};
 pub use memory_host::MemoryHost;
 pub use node::{Attributes, Bytes, Content, Directory, HostNode, Ino, Node, NodeId, Time};
-pub use path::{Found, resolve};
+pub use path::{Found, Last, resolve};
 pub(crate) use tree::split;
 pub use tree::{Entry, View};
 
+use crate::fd::OfdId;
 use crate::model::Config;
 use content::PAGE;
 use imbl::OrdMap;
@@ -53,6 +55,9 @@ pub struct OpenFile {
     pub offset: u64,
     /// The absolute path that it was opened by.
     pub path: Bytes,
+    /// The names of a directory as they were when it was last read from its beginning, so that whoever
+    /// removes files while listing them misses none.
+    pub listing: Option<Arc<[Entry]>>,
     /// Open for as long as the description, so that a read is one call.
     pub host: Option<Arc<dyn HostFile>>,
 }
@@ -63,6 +68,7 @@ impl PartialEq for OpenFile {
             && self.class == other.class
             && self.offset == other.offset
             && self.path == other.path
+            && self.listing == other.listing
     }
 }
 
@@ -74,25 +80,23 @@ impl Hash for OpenFile {
         self.class.hash(state);
         self.offset.hash(state);
         self.path.hash(state);
+        self.listing.hash(state);
     }
 }
 
-/// What a node is counted by in [`FileSystem::opens`]: the same before and after it is copied up.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum OpenKey {
-    Host(u64, u64),
-    Overlay(Ino),
-}
+/// Device and inode number as the program sees them: the same before and after a file is copied up.
+pub type FileKey = (u64, u64);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileSystem {
     nodes: OrdMap<Ino, Node>,
     /// Host files that were copied up, by device and inode number.
-    copied: OrdMap<(u64, u64), Ino>,
+    copied: OrdMap<FileKey, Ino>,
     /// Open descriptions (and the working directory) per node: what keeps an unlinked file alive.
-    opens: OrdMap<OpenKey, u32>,
+    opens: OrdMap<FileKey, u32>,
     next: Ino,
     cwd: Cwd,
+    pub locks: Locks,
     pub umask: u32,
     pub cpus: u32,
     /// Absolute path of the program, for `/proc/self/exe`.
@@ -123,6 +127,7 @@ impl FileSystem {
             opens: OrdMap::new(),
             next: FIRST_INO,
             cwd: Cwd::Initial(config.cwd.as_slice().into()),
+            locks: Locks::default(),
             umask: config.umask,
             cpus: config.cpus,
             program: config.program.as_slice().into(),
@@ -146,39 +151,57 @@ impl FileSystem {
             class: Class::Regular,
             offset: 0,
             path: b"/stdin (deleted)".as_slice().into(),
+            listing: None,
             host: None,
         }
     }
 
     /// One more description refers to `node`.
     pub fn opened(&mut self, node: &NodeId) {
-        if let Some(key) = self.open_key(node) {
+        if let Some(key) = self.key(node) {
             *self.opens.entry(key).or_insert(0) += 1;
         }
     }
 
     /// The last reference to an open file is gone.
-    pub fn closed(&mut self, file: OpenFile) {
+    pub fn closed(&mut self, id: OfdId, file: OpenFile) {
+        self.locks.description_closed(id);
         self.forget(&file.node);
     }
 
+    /// One descriptor of a file is gone: as the kernel, all of the process's record locks on it go with it.
+    pub fn descriptor_closed(&mut self, file: &NodeId) {
+        if let Some(key) = self.key(file) {
+            self.locks.process_closed(key);
+        }
+    }
+
+    /// A new program runs in the process.
+    pub fn exec(&mut self, program: &[u8]) {
+        self.program = program.into();
+    }
+
     fn forget(&mut self, node: &NodeId) {
-        let Some(key) = self.open_key(node) else { return };
+        let Some(key) = self.key(node) else { return };
         if let Some(count) = self.opens.get_mut(&key) {
             *count -= 1;
             if *count == 0 {
                 self.opens.remove(&key);
             }
         }
-        if let OpenKey::Overlay(ino) = key {
+        if let NodeId::Overlay(ino) = self.current(node) {
             self.drop_if_unused(ino);
         }
     }
 
-    fn open_key(&self, node: &NodeId) -> Option<OpenKey> {
-        match self.current(node) {
-            NodeId::Host(host) => Some(OpenKey::Host(host.dev, host.ino)),
-            NodeId::Overlay(ino) => Some(OpenKey::Overlay(ino)),
+    /// The identity of a file for everything that outlives a copy-up; `None` for what is not on a disk.
+    pub fn key(&self, node: &NodeId) -> Option<FileKey> {
+        match node {
+            NodeId::Host(host) => Some((host.dev, host.ino)),
+            NodeId::Overlay(ino) => {
+                let attributes = &self.nodes.get(ino)?.attributes;
+                Some((attributes.dev, attributes.ino))
+            }
             NodeId::Virtual(_) | NodeId::Open(_) => None,
         }
     }

@@ -37,9 +37,18 @@ impl Found {
     }
 }
 
-/// Follows `path` from `start` (used if the path is relative). With `follow`, a symbolic link at the end is
-/// followed too.
-pub fn resolve(view: &View, start: &NodeId, path: &[u8], follow: bool) -> Result<Found, Errno> {
+/// What to do with a symbolic link at the end of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Last {
+    Follow,
+    /// Stop at the link, unless a slash comes after it.
+    Keep,
+    /// The path names an entry to make or remove: nothing is followed, and a slash is the caller's business.
+    Name,
+}
+
+/// Follows `path` from `start` (used if the path is relative).
+pub fn resolve(view: &View, start: &NodeId, path: &[u8], last: Last) -> Result<Found, Errno> {
     if path.is_empty() {
         return Err(Errno::ENOENT);
     }
@@ -57,7 +66,7 @@ pub fn resolve(view: &View, start: &NodeId, path: &[u8], follow: bool) -> Result
         view.directory_path(start)?
     };
     walk.push(path)?;
-    walk.run(follow)
+    walk.run(last)
 }
 
 struct Walk<'v, 'a> {
@@ -89,7 +98,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    fn run(mut self, follow: bool) -> Result<Found, Errno> {
+    fn run(mut self, how: Last) -> Result<Found, Errno> {
         let mut last_name = Vec::new();
         while let Some(name) = self.rest.pop_front() {
             self.enter_check(&name)?;
@@ -115,7 +124,12 @@ impl Walk<'_, '_> {
                 return Ok(self.found(name, None, path));
             };
             let attributes = self.view.attributes(&node)?;
-            if attributes.is_symlink() && (!last || follow || self.slash) {
+            let follow = match how {
+                Last::Follow => true,
+                Last::Keep => self.slash,
+                Last::Name => false,
+            };
+            if attributes.is_symlink() && (!last || follow) {
                 self.links += 1;
                 if self.links > MAX_LINKS {
                     return Err(Errno::ELOOP);
@@ -136,7 +150,7 @@ impl Walk<'_, '_> {
                 continue;
             }
             if last {
-                if self.slash && !attributes.is_dir() {
+                if self.slash && !attributes.is_dir() && how != Last::Name {
                     return Err(Errno::ENOTDIR);
                 }
                 return Ok(self.found(name, Some(node), path));

@@ -6,9 +6,9 @@ use crate::thread::{Pending, Tid};
 use std::fmt::Write as _;
 use syscalls::Errno;
 
-/// Kilobytes of memory that the modelled machine has.
-const MEMORY_KB: u64 = 16 * 1024 * 1024;
-const FREE_KB: u64 = 8 * 1024 * 1024;
+/// Kilobytes of memory that the modelled machine has; `sysinfo` says the same.
+const MEMORY_KB: u64 = 8 * 1024 * 1024;
+const FREE_KB: u64 = 4 * 1024 * 1024;
 
 /// `/proc/NAME` about the machine.
 pub(super) fn machine(view: &View, name: &[u8]) -> Vec<u8> {

@@ -3,7 +3,7 @@
 use crate::fs::content::{Base, FileData};
 use crate::fs::node::{Attributes, Bytes, Content, Directory, HostNode, Ino, Node, NodeId, Time};
 use crate::fs::virtual_files::{self, Layer};
-use crate::fs::{Cwd, FileSystem, Host, OVERLAY_DEV, OpenKey, PAGE_BLOCKS};
+use crate::fs::{Cwd, FileSystem, Host, OVERLAY_DEV, PAGE_BLOCKS};
 use crate::model::{Cx, Model};
 use crate::thread::Tid;
 use imbl::OrdMap;
@@ -19,7 +19,7 @@ pub struct View<'a> {
 }
 
 /// One name in a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
     pub name: Vec<u8>,
     pub ino: u64,
@@ -356,9 +356,6 @@ impl FileSystem {
             },
         );
         self.copied.insert((original.dev, original.ino), ino);
-        if let Some(count) = self.opens.remove(&OpenKey::Host(original.dev, original.ino)) {
-            self.opens.insert(OpenKey::Overlay(ino), count);
-        }
         Ok(ino)
     }
 
@@ -396,12 +393,11 @@ impl FileSystem {
             .base
             .as_ref()
             .is_some_and(|base| host.lstat(&join(base, name)).is_ok());
-        let removed = if hides_host {
-            directory.entries.insert(name.into(), None)
+        if hides_host {
+            directory.entries.insert(name.into(), None);
         } else {
-            directory.entries.remove(name)
-        };
-        let _ = removed;
+            directory.entries.remove(name);
+        }
         self.touch_modified(parent, now);
         Ok(())
     }
@@ -433,19 +429,14 @@ impl FileSystem {
     }
 
     pub(super) fn drop_if_unused(&mut self, ino: Ino) {
-        let unused = self
-            .nodes
-            .get(&ino)
-            .is_some_and(|node| node.attributes.nlink == 0)
-            && !self.opens.contains_key(&OpenKey::Overlay(ino));
-        if !unused {
+        let Some(node) = self.nodes.get(&ino) else { return };
+        let key = (node.attributes.dev, node.attributes.ino);
+        if node.attributes.nlink > 0 || self.opens.contains_key(&key) {
             return;
         }
-        if let Some(node) = self.nodes.remove(&ino) {
-            let key = (node.attributes.dev, node.attributes.ino);
-            if self.copied.get(&key) == Some(&ino) {
-                self.copied.remove(&key);
-            }
+        self.nodes.remove(&ino);
+        if self.copied.get(&key) == Some(&ino) {
+            self.copied.remove(&key);
         }
     }
 

@@ -4,6 +4,7 @@
 //! What only the live process knows comes from [`Host::process_file`](crate::fs::Host::process_file). Files of
 //! `/proc` that are constant are left to the host; files that would differ from run to run do not exist.
 
+use crate::channels::control;
 use crate::fd::{Kind, OfdId};
 use crate::fs::node::{Attributes, NodeId, Time};
 use crate::fs::tree::{Entry, View};
@@ -211,20 +212,19 @@ fn made_up(view: &View, mode: u32, ino: u64) -> Attributes {
 
 /// `fstat` of what has no inode: captured output looks like a pipe, and so do pipes.
 pub(crate) fn description_attributes(view: &View, id: OfdId) -> Attributes {
-    let mode = match view.model.files.get(id).map(|d| &d.kind) {
+    let (mode, ino) = match view.model.files.get(id).map(|d| &d.kind) {
         Some(Kind::File(file)) => return view.attributes(&file.node).unwrap_or_default(),
-        Some(Kind::Output(_) | Kind::PipeReader(_) | Kind::PipeWriter(_)) => libc::S_IFIFO | 0o600,
-        Some(Kind::Socket(_)) => libc::S_IFSOCK | 0o777,
-        // eventfd and its kin share one anonymous inode without a type.
-        _ => 0o600,
+        Some(Kind::Output(stream)) => (libc::S_IFIFO | 0o600, u64::from(*stream)),
+        Some(kind) => control::stat_kind(kind),
+        None => (0, 0),
     };
-    made_up(view, mode, 1_000_000 + u64::from(id.0))
+    made_up(view, mode, ino)
 }
 
 /// What `readlink` shows for a descriptor in `/proc/self/fd`.
 fn description_name(view: &View, fd: i32) -> Option<Vec<u8>> {
     let (id, description) = view.model.files.lookup(fd).ok()?;
-    let inode = 1_000_000 + u64::from(id.0);
+    let inode = description_attributes(view, id).ino;
     Some(match &description.kind {
         Kind::File(file) => file.path.to_vec(),
         Kind::Output(_) | Kind::PipeReader(_) | Kind::PipeWriter(_) => format!("pipe:[{inode}]").into_bytes(),

@@ -231,6 +231,7 @@ fn install_file(cx: &mut Cx, node: NodeId, class: Class, found: &Found, flags: i
         class,
         offset: 0,
         path: found.path.as_slice().into(),
+        listing: None,
         host,
     };
     let large = if flags & libc::O_PATH != 0 { 0 } else { O_LARGEFILE };

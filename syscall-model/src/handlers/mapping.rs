@@ -99,6 +99,19 @@ fn source(cx: &Cx, file: &OpenFile, offset: u64, len: u64) -> Result<MapSource, 
     }
 }
 
+/// Nothing is written back by the kernel: mappings of files are private memory.
+pub fn msync(_: &mut Cx, call: &Call) -> Outcome {
+    let flags = call.int(2);
+    let both = libc::MS_SYNC | libc::MS_ASYNC;
+    if !call.word(0).is_multiple_of(PAGE)
+        || flags & !(both | libc::MS_INVALIDATE) != 0
+        || flags & both == both
+    {
+        return Err(Errno::EINVAL);
+    }
+    Effect::ok()
+}
+
 pub fn munmap(_: &mut Cx, _: &Call) -> Outcome {
     Ok(Effect::Kernel)
 }

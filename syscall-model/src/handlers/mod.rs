@@ -1,8 +1,11 @@
 //! Handlers by topic; [`table`](crate::table) says which call goes where.
 
 pub mod attributes;
+pub mod changes;
 pub mod clock;
 pub mod control_messages;
+pub mod descriptors;
+pub mod dirs;
 pub mod epoll;
 pub mod eventfd;
 pub mod exec;
@@ -11,10 +14,12 @@ pub mod futex;
 pub mod identity;
 pub mod io;
 pub mod limits;
+pub mod locks;
 pub mod mapping;
 pub mod memory;
 pub mod messages;
 pub mod misc;
+pub mod names;
 pub mod paths;
 pub mod pipe;
 pub mod poll;
@@ -28,6 +33,7 @@ pub mod threads;
 pub mod timed;
 pub mod timerfd;
 pub mod timers;
+pub mod volumes;
 
 use crate::call::Call;
 use crate::effect::Prepared;

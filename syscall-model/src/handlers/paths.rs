@@ -1,7 +1,7 @@
 //! Path arguments: where a call's path leads, and what resolving it touches.
 
 use crate::fd::Kind;
-use crate::fs::{Found, NodeId, resolve};
+use crate::fs::{Found, Last, NodeId, resolve};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::object::{Object, Touch};
@@ -18,14 +18,24 @@ pub fn start(cx: &Cx, dirfd: i32) -> Result<NodeId, Errno> {
     }
 }
 
-/// Resolves `path` from `dirfd`.
+/// Resolves `path` from `dirfd`; `follow` says what becomes of a symbolic link at its end.
 pub fn find(cx: &Cx, dirfd: i32, path: &[u8], follow: bool) -> Result<Found, Errno> {
+    find_last(cx, dirfd, path, if follow { Last::Follow } else { Last::Keep })
+}
+
+/// Resolves the path at `addr` as the name of an entry to make or remove.
+pub fn name_at(cx: &Cx, dirfd: i32, addr: u64) -> Result<Found, Errno> {
+    let path = cx.mem.read_path(addr)?;
+    find_last(cx, dirfd, &path, Last::Name)
+}
+
+fn find_last(cx: &Cx, dirfd: i32, path: &[u8], last: Last) -> Result<Found, Errno> {
     // An absolute path does not look at dirfd at all.
     let start = match path.first() {
         Some(b'/') => cx.view().root()?,
         _ => start(cx, dirfd)?,
     };
-    resolve(&cx.view(), &start, path, follow)
+    resolve(&cx.view(), &start, path, last)
 }
 
 /// Resolves the path at `addr` from `dirfd`.

@@ -1,0 +1,391 @@
+//! Changing what files look like: mode, owner, times, length; and making changes durable, which here they
+//! always are.
+
+use crate::call::Call;
+use crate::effect::{Effect, Outcome, Prepared};
+use crate::fd::Kind;
+use crate::fs::{Class, NodeId, Time};
+use crate::handlers::{attributes, paths};
+use crate::memory::GuestMemoryExt;
+use crate::model::Cx;
+use crate::object::{Access, Object, Touch};
+use syscalls::Errno;
+
+const CWD: i32 = libc::AT_FDCWD;
+
+fn as_writes(touches: Vec<Touch>) -> Prepared {
+    let changed = touches.into_iter().map(|touch| match touch.object {
+        Object::Path(_) | Object::FileSystem => Touch {
+            access: Access::Write,
+            ..touch
+        },
+        _ => touch,
+    });
+    Prepared::visible(changed.collect())
+}
+
+pub fn prepare_path(cx: &mut Cx, call: &Call) -> Prepared {
+    as_writes(paths::reads(cx, CWD, call.word(0), true))
+}
+
+pub fn prepare_link(cx: &mut Cx, call: &Call) -> Prepared {
+    as_writes(paths::reads(cx, CWD, call.word(0), false))
+}
+
+pub fn prepare_fd(cx: &mut Cx, call: &Call) -> Prepared {
+    as_writes(attributes::descriptor_reads(cx, call.fd(0)))
+}
+
+/// A descriptor and a path that may be empty or null; links are the exception, so following is assumed.
+pub fn prepare_at(cx: &mut Cx, call: &Call) -> Prepared {
+    let empty = call.word(1) == 0 || cx.mem.read_path(call.word(1)).is_ok_and(|path| path.is_empty());
+    if empty && call.fd(0) != CWD {
+        return prepare_fd(cx, call);
+    }
+    let mut touches = paths::reads(cx, call.fd(0), call.word(1), true);
+    touches.extend(paths::reads(cx, call.fd(0), call.word(1), false));
+    as_writes(touches)
+}
+
+pub fn prepare_umask(_: &mut Cx, _: &Call) -> Prepared {
+    Prepared::visible(vec![Touch::write(Object::Process)])
+}
+
+pub fn umask(cx: &mut Cx, call: &Call) -> Outcome {
+    let old = std::mem::replace(&mut cx.model.fs.umask, call.uint(0) & 0o777);
+    Ok(Effect::Done(i64::from(old)))
+}
+
+/// The inode to change, if it is the caller's to change.
+fn owned(cx: &mut Cx, node: &NodeId) -> Result<u64, Errno> {
+    let attributes = cx.view().attributes(node)?;
+    let (uid, _) = cx.owner();
+    if uid != 0 && uid != attributes.uid {
+        return Err(Errno::EPERM);
+    }
+    cx.model.fs.copy_up(cx.host, node)
+}
+
+/// A descriptor's node; a mere name (`O_PATH`) is no permission to change a file.
+fn node_of_open(cx: &Cx, fd: i32) -> Result<NodeId, Errno> {
+    match &cx.model.files.lookup(fd)?.1.kind {
+        Kind::File(file) if file.class == Class::Path => Err(Errno::EBADF),
+        _ => paths::node_of(cx, fd),
+    }
+}
+
+fn set_mode(cx: &mut Cx, node: &NodeId, mode: u32) -> Outcome {
+    if matches!(node, NodeId::Open(_)) {
+        return Effect::ok();
+    }
+    if cx.view().attributes(node)?.is_symlink() {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let now = cx.file_time();
+    let ino = owned(cx, node)?;
+    let attributes = &mut cx.model.fs.node_mut(ino).attributes;
+    attributes.mode = attributes.file_type() | mode & 0o7777;
+    attributes.ctime = now;
+    Effect::ok()
+}
+
+pub fn chmod(cx: &mut Cx, call: &Call) -> Outcome {
+    let node = paths::node_at(cx, CWD, call.word(0), 0)?;
+    set_mode(cx, &node, call.uint(1))
+}
+
+pub fn fchmod(cx: &mut Cx, call: &Call) -> Outcome {
+    let node = node_of_open(cx, call.fd(0))?;
+    set_mode(cx, &node, call.uint(1))
+}
+
+pub fn fchmodat(cx: &mut Cx, call: &Call) -> Outcome {
+    let node = paths::node_at(cx, call.fd(0), call.word(1), 0)?;
+    set_mode(cx, &node, call.uint(2))
+}
+
+pub fn fchmodat2(cx: &mut Cx, call: &Call) -> Outcome {
+    if call.int(3) & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let node = paths::node_at(cx, call.fd(0), call.word(1), call.int(3))?;
+    set_mode(cx, &node, call.uint(2))
+}
+
+/// Only root gives files away; an owner may pass a file to a group that he is in.
+fn set_owner(cx: &mut Cx, node: &NodeId, uid: u32, gid: u32) -> Outcome {
+    const KEEP: u32 = u32::MAX;
+    if matches!(node, NodeId::Open(_)) {
+        return Effect::ok();
+    }
+    let before = cx.view().attributes(node)?;
+    let (own_uid, own_gid) = cx.owner();
+    let in_group = gid == own_gid || gid == before.gid || cx.model.process.groups.contains(&gid);
+    let keeps_user = uid == KEEP || uid == before.uid;
+    if own_uid != 0 && !(own_uid == before.uid && keeps_user && (gid == KEEP || in_group)) {
+        return Err(Errno::EPERM);
+    }
+    let now = cx.file_time();
+    let ino = cx.model.fs.copy_up(cx.host, node)?;
+    let attributes = &mut cx.model.fs.node_mut(ino).attributes;
+    if uid != KEEP {
+        attributes.uid = uid;
+    }
+    if gid != KEEP {
+        attributes.gid = gid;
+    }
+    if attributes.is_regular() {
+        attributes.mode &= !libc::S_ISUID;
+        if attributes.mode & libc::S_IXGRP != 0 {
+            attributes.mode &= !libc::S_ISGID;
+        }
+    }
+    attributes.ctime = now;
+    Effect::ok()
+}
+
+pub fn chown(cx: &mut Cx, call: &Call) -> Outcome {
+    let node = paths::node_at(cx, CWD, call.word(0), 0)?;
+    set_owner(cx, &node, call.uint(1), call.uint(2))
+}
+
+pub fn lchown(cx: &mut Cx, call: &Call) -> Outcome {
+    let node = paths::node_at(cx, CWD, call.word(0), libc::AT_SYMLINK_NOFOLLOW)?;
+    set_owner(cx, &node, call.uint(1), call.uint(2))
+}
+
+pub fn fchown(cx: &mut Cx, call: &Call) -> Outcome {
+    let node = node_of_open(cx, call.fd(0))?;
+    set_owner(cx, &node, call.uint(1), call.uint(2))
+}
+
+pub fn fchownat(cx: &mut Cx, call: &Call) -> Outcome {
+    if call.int(4) & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let node = paths::node_at(cx, call.fd(0), call.word(1), call.int(4))?;
+    set_owner(cx, &node, call.uint(2), call.uint(3))
+}
+
+/// What to set a time to: `None` leaves it.
+type NewTimes = [Option<Time>; 2];
+
+fn set_times(cx: &mut Cx, node: &NodeId, times: Option<NewTimes>) -> Outcome {
+    let now = cx.file_time();
+    if matches!(node, NodeId::Open(_)) {
+        return Effect::ok();
+    }
+    let ino = match times {
+        // "Now" is what writing would do, so the right to write is enough.
+        None => {
+            let attributes = cx.view().attributes(node)?;
+            let (uid, _) = cx.owner();
+            if uid != attributes.uid && !cx.view().permits(&attributes, 2) {
+                return Err(Errno::EACCES);
+            }
+            cx.model.fs.copy_up(cx.host, node)?
+        }
+        Some(_) => owned(cx, node)?,
+    };
+    let [atime, mtime] = times.unwrap_or([Some(now), Some(now)]);
+    let attributes = &mut cx.model.fs.node_mut(ino).attributes;
+    attributes.atime = atime.unwrap_or(attributes.atime);
+    attributes.mtime = mtime.unwrap_or(attributes.mtime);
+    attributes.ctime = now;
+    Effect::ok()
+}
+
+/// Two `struct timespec` with `UTIME_NOW` and `UTIME_OMIT`.
+fn timespecs(cx: &Cx, addr: u64) -> Result<Option<NewTimes>, Errno> {
+    if addr == 0 {
+        return Ok(None);
+    }
+    let mut times = [None; 2];
+    for (i, time) in (0..).zip(&mut times) {
+        let sec = cx.mem.read_u64(addr + i * 16)? as i64;
+        *time = match cx.mem.read_u64(addr + i * 16 + 8)? as i64 {
+            libc::UTIME_NOW => Some(cx.file_time()),
+            libc::UTIME_OMIT => None,
+            nsec @ 0..1_000_000_000 => Some(Time::new(sec, nsec)),
+            _ => return Err(Errno::EINVAL),
+        };
+    }
+    Ok(Some(times))
+}
+
+/// Two `struct timeval`.
+fn timevals(cx: &Cx, addr: u64) -> Result<Option<NewTimes>, Errno> {
+    if addr == 0 {
+        return Ok(None);
+    }
+    let mut times = [None; 2];
+    for (i, time) in (0..).zip(&mut times) {
+        let sec = cx.mem.read_u64(addr + i * 16)? as i64;
+        *time = match cx.mem.read_u64(addr + i * 16 + 8)? as i64 {
+            usec @ 0..1_000_000 => Some(Time::new(sec, usec * 1000)),
+            _ => return Err(Errno::EINVAL),
+        };
+    }
+    Ok(Some(times))
+}
+
+pub fn utimensat(cx: &mut Cx, call: &Call) -> Outcome {
+    let times = timespecs(cx, call.word(2))?;
+    if times == Some([None, None]) {
+        return Effect::ok();
+    }
+    if call.int(3) & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let node = if call.word(1) == 0 && call.fd(0) != CWD {
+        node_of_open(cx, call.fd(0))?
+    } else {
+        paths::node_at(cx, call.fd(0), call.word(1), call.int(3))?
+    };
+    set_times(cx, &node, times)
+}
+
+pub fn futimesat(cx: &mut Cx, call: &Call) -> Outcome {
+    let times = timevals(cx, call.word(2))?;
+    let node = if call.word(1) == 0 {
+        node_of_open(cx, call.fd(0))?
+    } else {
+        paths::node_at(cx, call.fd(0), call.word(1), 0)?
+    };
+    set_times(cx, &node, times)
+}
+
+pub fn utimes(cx: &mut Cx, call: &Call) -> Outcome {
+    let times = timevals(cx, call.word(1))?;
+    let node = paths::node_at(cx, CWD, call.word(0), 0)?;
+    set_times(cx, &node, times)
+}
+
+/// `struct utimbuf`: two times in seconds.
+pub fn utime(cx: &mut Cx, call: &Call) -> Outcome {
+    let times = match call.word(1) {
+        0 => None,
+        addr => {
+            let second = |sec| Some(Time::new(sec as i64, 0));
+            Some([second(cx.mem.read_u64(addr)?), second(cx.mem.read_u64(addr + 8)?)])
+        }
+    };
+    let node = paths::node_at(cx, CWD, call.word(0), 0)?;
+    set_times(cx, &node, times)
+}
+
+pub fn truncate(cx: &mut Cx, call: &Call) -> Outcome {
+    if call.long(1) < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let node = paths::node_at(cx, CWD, call.word(0), 0)?;
+    let attributes = cx.view().attributes(&node)?;
+    if attributes.is_dir() {
+        return Err(Errno::EISDIR);
+    }
+    if !attributes.is_regular() {
+        return Err(Errno::EINVAL);
+    }
+    if !cx.view().permits(&attributes, 2) || matches!(node, NodeId::Virtual(_)) {
+        return Err(Errno::EACCES);
+    }
+    let now = cx.file_time();
+    let ino = cx.model.fs.copy_up(cx.host, &node)?;
+    cx.model.fs.resize(ino, call.word(1), now)?;
+    Effect::ok()
+}
+
+/// The inode of a regular file that is open for writing.
+fn writable_file(cx: &mut Cx, fd: i32, otherwise: Errno) -> Result<u64, Errno> {
+    let (_, description) = cx.model.files.lookup(fd)?;
+    match &description.kind {
+        Kind::File(file) if file.class == Class::Regular && description.writable() => {
+            let node = file.node.clone();
+            cx.model.fs.copy_up(cx.host, &node)
+        }
+        _ => Err(otherwise),
+    }
+}
+
+pub fn ftruncate(cx: &mut Cx, call: &Call) -> Outcome {
+    if call.long(1) < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let now = cx.file_time();
+    let ino = writable_file(cx, call.fd(0), Errno::EINVAL)?;
+    cx.model.fs.resize(ino, call.word(1), now)?;
+    Effect::ok()
+}
+
+pub fn fallocate(cx: &mut Cx, call: &Call) -> Outcome {
+    const KEEP: i32 = libc::FALLOC_FL_KEEP_SIZE;
+    const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE;
+    const ZERO: i32 = libc::FALLOC_FL_ZERO_RANGE;
+    let (mode, offset, len) = (call.int(1), call.long(2), call.long(3));
+    if offset < 0 || len <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let end = offset.checked_add(len).ok_or(Errno::EFBIG)? as u64;
+    let zeroes = match mode & !KEEP {
+        0 => false,
+        PUNCH if mode & KEEP != 0 => true,
+        ZERO => true,
+        _ => return Err(Errno::EOPNOTSUPP),
+    };
+    let now = cx.file_time();
+    let ino = writable_file(cx, call.fd(0), Errno::EBADF)?;
+    let size = cx.model.fs.file_data(ino)?.size();
+    if zeroes {
+        cx.model.fs.check_write_seals(ino, size)?;
+        cx.model
+            .fs
+            .file_data_mut(ino)?
+            .zero(offset as u64, end.min(size))?;
+        cx.model.fs.touch_modified(ino, now);
+    }
+    if mode & KEEP == 0 && end > size {
+        cx.model.fs.resize(ino, end, now)?;
+    }
+    Effect::ok()
+}
+
+pub fn prepare_sync(cx: &mut Cx, call: &Call) -> Prepared {
+    Prepared::visible(attributes::descriptor_reads(cx, call.fd(0)))
+}
+
+/// The overlay is as durable as anything here: there is nothing to wait for.
+pub fn fsync(cx: &mut Cx, call: &Call) -> Outcome {
+    match &cx.model.files.lookup(call.fd(0))?.1.kind {
+        Kind::File(file) => match file.class {
+            Class::Path => Err(Errno::EBADF),
+            Class::Regular | Class::Directory => Effect::ok(),
+            _ => Err(Errno::EINVAL),
+        },
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub fn syncfs(cx: &mut Cx, call: &Call) -> Outcome {
+    cx.model.files.lookup(call.fd(0))?;
+    Effect::ok()
+}
+
+pub fn sync(_: &mut Cx, _: &Call) -> Outcome {
+    Effect::ok()
+}
+
+/// Advice about access patterns changes nothing here.
+pub fn advise(cx: &mut Cx, call: &Call) -> Outcome {
+    match &cx.model.files.lookup(call.fd(0))?.1.kind {
+        Kind::File(file) if file.class == Class::Path => Err(Errno::EBADF),
+        Kind::File(_) => Effect::ok(),
+        _ => Err(Errno::ESPIPE),
+    }
+}
+
+pub fn readahead(cx: &mut Cx, call: &Call) -> Outcome {
+    match &cx.model.files.lookup(call.fd(0))?.1.kind {
+        Kind::File(file) if file.class == Class::Regular => Effect::ok(),
+        _ => Err(Errno::EINVAL),
+    }
+}

@@ -1,0 +1,245 @@
+//! Descriptors themselves: `dup`, `fcntl`, `ioctl`, `close_range`.
+
+use crate::call::Call;
+use crate::channels;
+use crate::effect::{Effect, Outcome, Prepared};
+use crate::fd::{Kind, MAX_FDS};
+use crate::fs::Class;
+use crate::handlers::{files, io, locks};
+use crate::memory::GuestMemoryExt;
+use crate::model::Cx;
+use crate::object::{Object, Touch};
+use syscalls::Errno;
+
+/// Status flags that `F_SETFL` may change.
+const SETTABLE: i32 = libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOATIME | libc::O_DIRECT | libc::O_ASYNC;
+
+pub fn prepare_table(_: &mut Cx, _: &Call) -> Prepared {
+    Prepared::visible(vec![Touch::write(Object::FdTable)])
+}
+
+/// `dup2` and `dup3` may close what was there.
+pub fn prepare_dup2(cx: &mut Cx, call: &Call) -> Prepared {
+    let mut touches = vec![Touch::write(Object::FdTable)];
+    touches.extend(files::closing_touches(cx, call.fd(1)));
+    Prepared::visible(touches)
+}
+
+pub fn prepare_close_range(cx: &mut Cx, call: &Call) -> Prepared {
+    let mut touches = vec![Touch::write(Object::FdTable)];
+    for fd in in_range(cx, call) {
+        touches.extend(files::closing_touches(cx, fd));
+    }
+    Prepared::visible(touches)
+}
+
+pub fn dup(cx: &mut Cx, call: &Call) -> Outcome {
+    duplicate(cx, call.fd(0), 0, false)
+}
+
+fn duplicate(cx: &mut Cx, fd: i32, min: i32, close_on_exec: bool) -> Outcome {
+    let id = cx.model.files.descriptor(fd)?.description;
+    let new = cx.model.files.install(id, min, close_on_exec)?;
+    Ok(Effect::Done(i64::from(new)))
+}
+
+pub fn dup2(cx: &mut Cx, call: &Call) -> Outcome {
+    let (old, new) = (call.fd(0), call.fd(1));
+    cx.model.files.descriptor(old)?;
+    if old == new {
+        return Ok(Effect::Done(i64::from(new)));
+    }
+    duplicate_to(cx, old, new, false)
+}
+
+pub fn dup3(cx: &mut Cx, call: &Call) -> Outcome {
+    let (old, new, flags) = (call.fd(0), call.fd(1), call.int(2));
+    if flags & !libc::O_CLOEXEC != 0 || old == new {
+        return Err(Errno::EINVAL);
+    }
+    duplicate_to(cx, old, new, flags & libc::O_CLOEXEC != 0)
+}
+
+fn duplicate_to(cx: &mut Cx, old: i32, new: i32, close_on_exec: bool) -> Outcome {
+    let id = cx.model.files.descriptor(old)?.description;
+    if !(0..MAX_FDS).contains(&new) {
+        return Err(Errno::EBADF);
+    }
+    // The one reference more keeps it alive should both be the same description.
+    cx.model.files.retain(id);
+    if cx.model.files.descriptor(new).is_ok() {
+        cx.model.close(new)?;
+    }
+    cx.model.files.install_at(id, new, close_on_exec);
+    cx.model.release(id);
+    Ok(Effect::Done(i64::from(new)))
+}
+
+fn in_range(cx: &Cx, call: &Call) -> Vec<i32> {
+    let (first, last) = (call.uint(0), call.uint(1));
+    let open = cx.model.files.iter().map(|(fd, _)| fd);
+    open.filter(|&fd| (first..=last).contains(&(fd as u32))).collect()
+}
+
+pub fn close_range(cx: &mut Cx, call: &Call) -> Outcome {
+    const CLOEXEC: u32 = libc::CLOSE_RANGE_CLOEXEC;
+    // There is nobody to unshare the table from.
+    const UNSHARE: u32 = libc::CLOSE_RANGE_UNSHARE;
+    if call.uint(0) > call.uint(1) || call.uint(2) & !(CLOEXEC | UNSHARE) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    for fd in in_range(cx, call) {
+        if call.uint(2) & CLOEXEC != 0 {
+            cx.model.files.descriptor_mut(fd)?.close_on_exec = true;
+        } else {
+            cx.model.close(fd)?;
+        }
+    }
+    Effect::ok()
+}
+
+pub fn prepare_fcntl(cx: &mut Cx, call: &Call) -> Prepared {
+    let Ok((ofd, _)) = cx.model.files.lookup(call.fd(0)) else {
+        return Prepared::visible(vec![Touch::read(Object::FdTable)]);
+    };
+    let touch = match call.int(1) {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC | libc::F_SETFD => Touch::write(Object::FdTable),
+        libc::F_GETFD => Touch::read(Object::FdTable),
+        libc::F_GETFL => Touch::read(Object::Description(ofd)),
+        command if locks::is_record_lock(command) => return locks::prepare_record(cx, call),
+        _ => Touch::write(Object::Description(ofd)),
+    };
+    Prepared::visible(vec![touch])
+}
+
+pub fn fcntl(cx: &mut Cx, call: &Call) -> Outcome {
+    let (fd, argument) = (call.fd(0), call.int(2));
+    let (ofd, description) = cx.model.files.lookup(fd)?;
+    let flags = description.flags;
+    let command = call.int(1);
+    let path_only = matches!(&description.kind, Kind::File(file) if file.class == Class::Path);
+    let harmless = [
+        libc::F_DUPFD,
+        libc::F_DUPFD_CLOEXEC,
+        libc::F_GETFD,
+        libc::F_SETFD,
+        libc::F_GETFL,
+    ];
+    if path_only && !harmless.contains(&command) {
+        return Err(Errno::EBADF);
+    }
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            if !(0..MAX_FDS).contains(&argument) {
+                return Err(Errno::EINVAL);
+            }
+            duplicate(cx, fd, argument, command == libc::F_DUPFD_CLOEXEC)
+        }
+        libc::F_GETFD => Ok(Effect::Done(i64::from(
+            cx.model.files.descriptor(fd)?.close_on_exec,
+        ))),
+        libc::F_SETFD => {
+            cx.model.files.descriptor_mut(fd)?.close_on_exec = argument & libc::FD_CLOEXEC != 0;
+            Effect::ok()
+        }
+        libc::F_GETFL => Ok(Effect::Done(i64::from(flags))),
+        libc::F_SETFL => {
+            if let Some(description) = cx.model.files.get_mut(ofd) {
+                description.flags = flags & !SETTABLE | argument & SETTABLE;
+            }
+            Effect::ok()
+        }
+        command if locks::is_record_lock(command) => locks::record_lock(cx, call),
+        libc::F_GET_SEALS | libc::F_ADD_SEALS => seals(cx, call),
+        libc::F_GETPIPE_SZ => Ok(Effect::Done(channels::control::pipe_size(cx.model, ofd)? as i64)),
+        libc::F_SETPIPE_SZ => {
+            let size = usize::try_from(argument).map_err(|_| Errno::EINVAL)?;
+            Ok(Effect::Done(
+                channels::control::set_pipe_size(cx.model, ofd, size)? as i64,
+            ))
+        }
+        // Signals about descriptors are never sent: nobody owns one.
+        libc::F_GETOWN => Ok(Effect::Done(0)),
+        libc::F_SETOWN => Effect::ok(),
+        F_GETSIG => Ok(Effect::Done(0)),
+        F_SETSIG if argument == 0 => Effect::ok(),
+        libc::F_GETLEASE => Ok(Effect::Done(i64::from(libc::F_UNLCK))),
+        libc::F_SETLEASE => Err(Errno::EAGAIN),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+const F_SETSIG: i32 = 10;
+const F_GETSIG: i32 = 11;
+
+fn seals(cx: &mut Cx, call: &Call) -> Outcome {
+    const ALL: i32 = libc::F_SEAL_SEAL
+        | libc::F_SEAL_SHRINK
+        | libc::F_SEAL_GROW
+        | libc::F_SEAL_WRITE
+        | libc::F_SEAL_FUTURE_WRITE;
+    let (_, description) = cx.model.files.lookup(call.fd(0))?;
+    let writable = description.writable();
+    let Kind::File(file) = &description.kind else {
+        return Err(Errno::EINVAL);
+    };
+    let crate::fs::NodeId::Overlay(ino) = cx.model.fs.current(&file.node) else {
+        return Err(Errno::EINVAL);
+    };
+    let had = cx.model.fs.node(ino).seals.ok_or(Errno::EINVAL)?;
+    if call.int(1) == libc::F_GET_SEALS {
+        return Ok(Effect::Done(i64::from(had)));
+    }
+    if call.int(2) & !ALL != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if !writable || had & libc::F_SEAL_SEAL != 0 {
+        return Err(Errno::EPERM);
+    }
+    cx.model.fs.node_mut(ino).seals = Some(had | call.int(2));
+    Effect::ok()
+}
+
+pub fn prepare_ioctl(cx: &mut Cx, call: &Call) -> Prepared {
+    let Ok((ofd, _)) = cx.model.files.lookup(call.fd(0)) else {
+        return Prepared::visible(vec![Touch::read(Object::FdTable)]);
+    };
+    match call.word(1) {
+        libc::FIOCLEX | libc::FIONCLEX => Prepared::visible(vec![Touch::write(Object::FdTable)]),
+        // Nothing is a terminal, whatever anyone does.
+        libc::TCGETS | libc::TIOCGWINSZ => Prepared::invisible(),
+        _ => Prepared::visible(io::touches(cx.model, ofd, false, false)),
+    }
+}
+
+/// `isatty` and its kin must see no terminal: standard output is captured.
+pub fn ioctl(cx: &mut Cx, call: &Call) -> Outcome {
+    let (fd, request, argument) = (call.fd(0), call.word(1) & 0xffff_ffff, call.word(2));
+    let (ofd, description) = cx.model.files.lookup(fd)?;
+    match request {
+        libc::FIOCLEX | libc::FIONCLEX => {
+            cx.model.files.descriptor_mut(fd)?.close_on_exec = request == libc::FIOCLEX;
+            Effect::ok()
+        }
+        libc::FIONBIO => {
+            let on = cx.mem.read_u32(argument)? != 0;
+            if let Some(description) = cx.model.files.get_mut(ofd) {
+                description.flags =
+                    description.flags & !libc::O_NONBLOCK | if on { libc::O_NONBLOCK } else { 0 };
+            }
+            Effect::ok()
+        }
+        _ => match &description.kind {
+            Kind::File(file) if request == libc::FIONREAD && file.class == Class::Regular => {
+                let size = cx.view().attributes(&file.node)?.size;
+                let left = size.saturating_sub(file.offset).min(i32::MAX as u64);
+                cx.mem.write_u32(argument, left as u32)?;
+                Effect::ok()
+            }
+            Kind::File(_) | Kind::Output(_) => Err(Errno::ENOTTY),
+            _ => Ok(Effect::Done(channels::control::ioctl(
+                cx, ofd, request, argument,
+            )?)),
+        },
+    }
+}

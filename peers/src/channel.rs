@@ -35,6 +35,8 @@ pub struct Link {
     socket: Socket,
     addresses: Option<(SocketAddr, SocketAddr)>,
     inode: u64,
+    /// As long as the longest datagram, and made once.
+    buffer: Box<[u8]>,
     outbox: Vec<u8>,
     fin: bool,
     fin_sent: bool,
@@ -99,6 +101,7 @@ impl Link {
             socket,
             addresses,
             inode,
+            buffer: vec![0; READ_CHUNK].into_boxed_slice(),
             outbox: Vec::new(),
             fin: false,
             fin_sent: false,
@@ -194,22 +197,21 @@ impl Link {
     /// Sends what can be sent and takes in what has arrived, at most `limit` bytes of it; true if anything came.
     pub fn pump(&mut self, channel: Channel, into: &mut Answer, limit: usize) -> bool {
         self.flush();
-        let mut buffer = [0; READ_CHUNK];
         let mut taken = 0;
         while self.is_open() && taken <= limit {
             let result = match &mut self.socket {
-                Socket::Tcp(s) => s.read(&mut buffer),
-                Socket::Unix(s) => s.read(&mut buffer),
-                Socket::Udp(s) => s.recv(&mut buffer),
+                Socket::Tcp(s) => s.read(&mut self.buffer),
+                Socket::Unix(s) => s.read(&mut self.buffer),
+                Socket::Udp(s) => s.recv(&mut self.buffer),
             };
             match result {
                 Ok(n) if matches!(self.socket, Socket::Udp(_)) => {
-                    into.push_datagram(channel, buffer[..n].to_vec());
+                    into.push_datagram(channel, self.buffer[..n].to_vec());
                     taken += n.max(1);
                 }
                 Ok(0) => self.end = StreamEnd::Eof,
                 Ok(n) => {
-                    into.push_bytes(channel, &buffer[..n]);
+                    into.push_bytes(channel, &self.buffer[..n]);
                     self.received += n as u64;
                     taken += n;
                 }

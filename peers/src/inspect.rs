@@ -3,17 +3,19 @@
 //! A peer has finished with what it was told when all its tasks are blocked in calls that wait for input, and nothing is on its way to them. One look at
 //! each task in turn cannot tell (a task seen asleep may be woken by one that is looked at later), so there are two looks: if every task is asleep in the first, and has not run at all
 //! until the second (`schedstat` counts how often it was given a processor), there was a moment between the two at which all were asleep together.
+//! The counts are read before the tasks are listed: whoever makes a new task after it was looked for has run, and the second look shows it.
 //!
 //! A pure sleep or a timed wait on a lock is not waiting for input: the peer may go on by itself, for example a server that sleeps before it answers. Unless it was already seen in that
 //! very wait (same call site, same stack) when nobody had asked it anything: then it is housekeeping. Nor is a sleep waited for that is longer than we would wait: its length stands in the peer's memory.
 
 use crate::address::Address;
+use crate::census::Census;
 use crate::process::{descendants, listening_inodes, socket_inodes};
-use procfs::Current;
-use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use crate::task::{Site, TaskFiles, Wait, is_gone, sleep_length};
+use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
+use std::io;
+use std::time::Duration;
 
 /// What the tasks of a peer do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +34,7 @@ pub enum Doing {
 
 /// Which processes make up the peer.
 #[derive(Clone, Debug)]
-enum Family {
+pub(crate) enum Family {
     /// All descendants of this process, itself not included.
     Below(u32),
     /// These processes and their descendants.
@@ -42,17 +44,11 @@ enum Family {
 /// The place of a wait: task, call, stack pointer, instruction pointer.
 type WaitSite = (u32, i64, u64, u64);
 
-#[derive(Debug)]
-struct TaskFiles {
-    stat: File,
-    syscall: File,
-    runs: File,
-}
-
 /// Eyes on one peer.
 #[derive(Debug)]
 pub struct Watch {
     family: Family,
+    census: Census,
     tasks: HashMap<u32, TaskFiles>,
     housekeeping: HashSet<WaitSite>,
     /// Sleeps longer than this are not waited for.
@@ -96,6 +92,7 @@ impl Watch {
     fn new(family: Family, patience: Duration) -> Watch {
         Watch {
             family,
+            census: Census::default(),
             tasks: HashMap::new(),
             housekeeping: HashSet::new(),
             patience,
@@ -107,15 +104,10 @@ impl Watch {
     pub fn pids(&self) -> Vec<u32> {
         match &self.family {
             Family::Below(host) => descendants(*host),
-            Family::From(roots) => {
-                let mut all: Vec<u32> = roots
-                    .iter()
-                    .flat_map(|&root| [vec![root], descendants(root)].concat())
-                    .collect();
-                all.sort_unstable();
-                all.dedup();
-                all
-            }
+            Family::From(roots) => roots
+                .iter()
+                .flat_map(|&root| [vec![root], descendants(root)].concat())
+                .collect(),
         }
     }
 
@@ -127,39 +119,65 @@ impl Watch {
 
     /// The first look, at every task.
     pub fn look(&mut self) -> (Doing, Look) {
-        let (mut doing, mut seen) = (Doing::Gone, Vec::new());
-        let mut known = std::mem::take(&mut self.tasks);
-        for pid in self.pids() {
-            let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
-                continue;
-            };
-            for tid in tasks
-                .flatten()
-                .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
-            {
-                let files = match known.remove(&tid).map_or_else(|| TaskFiles::open(pid, tid), Ok) {
-                    Ok(files) => files,
-                    Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                        return (Doing::Opaque, Look(Vec::new()));
-                    }
-                    Err(_) => continue,
-                };
-                // The count first: if the task runs after this, the second look will show it.
-                let Some(runs) = files.runs() else { continue };
-                let task = match files.wait() {
-                    Some(Wait::At(Doing::Sleeping, site)) if self.is_ignored(pid, tid, &site) => {
-                        Doing::Waiting
-                    }
-                    Some(Wait::At(doing, _)) => doing,
-                    Some(Wait::Hidden) => return (Doing::Opaque, Look(Vec::new())),
-                    None => continue,
-                };
-                doing = doing.max(task);
-                seen.push((tid, runs));
-                self.tasks.insert(tid, files);
+        let mut seen = Vec::with_capacity(self.tasks.len());
+        let mut vanished = false;
+        for (&tid, files) in &self.tasks {
+            match files.runs() {
+                Some(runs) => seen.push((tid, runs)),
+                None => vanished = true,
             }
         }
-        (doing, Look(seen))
+        // Cheap while it works, which is most of the time that it is looked at: no need to know of others if one of them does.
+        if !vanished && !seen.is_empty() && self.doing() == Doing::Working {
+            return (Doing::Working, Look(seen));
+        }
+        let listed = match self.census.take(&self.family, vanished) {
+            Ok(listed) => listed,
+            Err(_) => return (Doing::Opaque, Look(Vec::new())),
+        };
+        match self.meet(&listed) {
+            Err(_) => (Doing::Opaque, Look(Vec::new())),
+            // New ones have to be looked at from the beginning.
+            Ok(true) => (Doing::Working, Look(seen)),
+            Ok(false) => (self.doing(), Look(seen)),
+        }
+    }
+
+    /// Opens the files of tasks that are new and forgets those that are gone; true if there were any.
+    fn meet(&mut self, listed: &[(u32, u32)]) -> io::Result<bool> {
+        let before = self.tasks.len();
+        self.tasks.retain(|tid, _| listed.iter().any(|(_, t)| t == tid));
+        let mut changed = self.tasks.len() != before;
+        for &(pid, tid) in listed {
+            if let Entry::Vacant(place) = self.tasks.entry(tid) {
+                changed = true;
+                match TaskFiles::open(pid, tid) {
+                    Ok(files) => {
+                        place.insert(files);
+                    }
+                    Err(error) if is_gone(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    /// What the known tasks do, taken together.
+    fn doing(&self) -> Doing {
+        let mut all = Doing::Gone;
+        for (&tid, files) in &self.tasks {
+            let one = match files.wait() {
+                Some(Wait::At(Doing::Sleeping, site)) if self.is_ignored(files.pid, tid, &site) => {
+                    Doing::Waiting
+                }
+                Some(Wait::At(doing, _)) => doing,
+                Some(Wait::Hidden) => Doing::Opaque,
+                None => continue,
+            };
+            all = all.max(one);
+        }
+        all
     }
 
     /// The second look: no task has run since the first. A new task could only have been made by one that ran.
@@ -183,156 +201,6 @@ impl Watch {
                 self.housekeeping.insert((tid, site.nr, site.sp, site.pc));
             }
         }
-    }
-}
-
-/// The call that a task is blocked in.
-#[derive(Clone, Copy, Debug, Default)]
-struct Site {
-    nr: i64,
-    args: [u64; 6],
-    sp: u64,
-    pc: u64,
-}
-
-enum Wait {
-    At(Doing, Site),
-    Hidden,
-}
-
-/// How long a sleep is at most, read from where the call's argument points to. A relative time does not say how much of it is over, so this may be too much.
-fn sleep_length(pid: u32, site: &Site) -> Option<Duration> {
-    const ABSOLUTE: u64 = 1;
-    let (pointer, absolute) = match site.nr {
-        libc::SYS_nanosleep => (site.args[0], None),
-        libc::SYS_clock_nanosleep => (
-            site.args[2],
-            (site.args[1] & ABSOLUTE != 0).then_some(site.args[0] == 0),
-        ),
-        libc::SYS_futex => match site.args[1] as i32 & libc::FUTEX_CMD_MASK {
-            libc::FUTEX_WAIT => (site.args[3], None),
-            _ => (
-                site.args[3],
-                Some(site.args[1] as i32 & libc::FUTEX_CLOCK_REALTIME != 0),
-            ),
-        },
-        _ => return None,
-    };
-    let mut timespec = [0; 16];
-    File::open(format!("/proc/{pid}/mem"))
-        .ok()?
-        .read_exact_at(&mut timespec, pointer)
-        .ok()?;
-    let (seconds, nanos) = timespec.split_at(8);
-    let seconds = u64::try_from(i64::from_ne_bytes(seconds.try_into().ok()?)).ok()?;
-    let time = Duration::new(
-        seconds,
-        u32::try_from(i64::from_ne_bytes(nanos.try_into().ok()?)).ok()?,
-    );
-    let now = match absolute {
-        None => Duration::ZERO,
-        Some(true) => SystemTime::now().duration_since(UNIX_EPOCH).ok()?,
-        // The monotonic clock, but for time spent suspended.
-        Some(false) => Duration::try_from_secs_f64(procfs::Uptime::current().ok()?.uptime).ok()?,
-    };
-    Some(time.saturating_sub(now))
-}
-
-fn read_small(file: &File) -> std::io::Result<String> {
-    let mut buffer = [0; 512];
-    let n = file.read_at(&mut buffer, 0)?;
-    Ok(String::from_utf8_lossy(&buffer[..n]).into_owned())
-}
-
-impl TaskFiles {
-    fn open(pid: u32, tid: u32) -> std::io::Result<TaskFiles> {
-        let open = |name: &str| File::open(format!("/proc/{pid}/task/{tid}/{name}"));
-        Ok(TaskFiles {
-            stat: open("stat")?,
-            syscall: open("syscall")?,
-            runs: open("schedstat")?,
-        })
-    }
-
-    /// How often the task was given a processor.
-    fn runs(&self) -> Option<u64> {
-        read_small(&self.runs)
-            .ok()?
-            .split_ascii_whitespace()
-            .nth(2)?
-            .parse()
-            .ok()
-    }
-
-    /// What the task does; `None` if it has ended.
-    fn wait(&self) -> Option<Wait> {
-        let stat = read_small(&self.stat).ok()?;
-        // The name in parentheses may contain anything.
-        let state = stat.rsplit_once(") ")?.1.chars().next()?;
-        match state {
-            'Z' | 'X' => return None,
-            'T' | 't' => return Some(Wait::At(Doing::Waiting, Site::default())),
-            'S' => {}
-            _ => return Some(Wait::At(Doing::Working, Site::default())),
-        }
-        match read_small(&self.syscall) {
-            Ok(line) => Some(classify_line(&line)),
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => None,
-            Err(_) => Some(Wait::Hidden),
-        }
-    }
-}
-
-fn classify_line(line: &str) -> Wait {
-    let mut words = line.split_ascii_whitespace();
-    let Some(nr) = words.next().and_then(|w| w.parse::<i64>().ok()) else {
-        return Wait::At(Doing::Working, Site::default());
-    };
-    let numbers: Vec<u64> = words
-        .filter_map(|w| u64::from_str_radix(w.trim_start_matches("0x"), 16).ok())
-        .collect();
-    let Ok([a, b, c, d, e, f, sp, pc]) = <[u64; 8]>::try_from(numbers) else {
-        return Wait::At(Doing::Working, Site::default());
-    };
-    let args = [a, b, c, d, e, f];
-    Wait::At(classify(nr, args), Site { nr, args, sp, pc })
-}
-
-/// What a task that is asleep in this call waits for.
-fn classify(nr: i64, args: [u64; 6]) -> Doing {
-    let timed = |is_timed: bool| if is_timed { Doing::Sleeping } else { Doing::Waiting };
-    match nr {
-        // Waits for descriptors, with a time limit or without: the limit only bounds how long it waits for input. With no descriptor it is a sleep.
-        libc::SYS_poll => timed(args[1] == 0 && args[2] as i32 >= 0),
-        libc::SYS_ppoll => timed(args[1] == 0 && args[2] != 0),
-        libc::SYS_select | libc::SYS_pselect6 => timed(args[0] == 0 && args[4] != 0),
-        libc::SYS_futex => timed(args[3] != 0),
-        libc::SYS_nanosleep | libc::SYS_clock_nanosleep | libc::SYS_restart_syscall => Doing::Sleeping,
-        libc::SYS_read | libc::SYS_readv | libc::SYS_pread64 | libc::SYS_preadv | libc::SYS_preadv2 => {
-            Doing::Waiting
-        }
-        libc::SYS_recvfrom | libc::SYS_recvmsg | libc::SYS_recvmmsg => Doing::Waiting,
-        libc::SYS_write
-        | libc::SYS_writev
-        | libc::SYS_sendto
-        | libc::SYS_sendmsg
-        | libc::SYS_sendmmsg
-        | libc::SYS_sendfile => Doing::Waiting,
-        libc::SYS_splice | libc::SYS_tee => Doing::Waiting,
-        libc::SYS_accept | libc::SYS_accept4 | libc::SYS_connect => Doing::Waiting,
-        libc::SYS_epoll_wait | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Doing::Waiting,
-        libc::SYS_io_uring_enter | libc::SYS_io_getevents => Doing::Waiting,
-        libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => {
-            Doing::Waiting
-        }
-        libc::SYS_pause | libc::SYS_rt_sigsuspend | libc::SYS_rt_sigtimedwait => Doing::Waiting,
-        libc::SYS_semop | libc::SYS_semtimedop | libc::SYS_msgrcv | libc::SYS_mq_timedreceive => {
-            Doing::Waiting
-        }
-        libc::SYS_open | libc::SYS_openat | libc::SYS_flock | libc::SYS_fcntl | libc::SYS_futex_waitv => {
-            Doing::Waiting
-        }
-        _ => Doing::Working,
     }
 }
 
@@ -379,14 +247,5 @@ mod tests {
         );
         sleep.kill().expect("kill");
         sleep.wait().expect("wait");
-    }
-
-    #[test]
-    fn a_time_limit_on_input_is_still_waiting_for_input() {
-        assert_eq!(classify(libc::SYS_poll, [1, 1, 500, 0, 0, 0]), Doing::Waiting);
-        assert_eq!(classify(libc::SYS_poll, [0, 0, 500, 0, 0, 0]), Doing::Sleeping);
-        assert_eq!(classify(libc::SYS_futex, [0, 0, 0, 0, 0, 0]), Doing::Waiting);
-        assert_eq!(classify(libc::SYS_futex, [0, 0, 0, 8, 0, 0]), Doing::Sleeping);
-        assert_eq!(classify(libc::SYS_fsync, [3, 0, 0, 0, 0, 0]), Doing::Working);
     }
 }

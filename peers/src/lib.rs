@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod answer;
+mod census;
 pub mod channel;
 pub mod config;
 pub mod diag;
@@ -23,6 +24,7 @@ mod settle;
 pub mod spec;
 pub mod state;
 pub mod store;
+mod task;
 pub mod tree;
 mod upkeep;
 pub mod world;

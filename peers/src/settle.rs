@@ -136,6 +136,9 @@ impl Ground {
             return (Doing::Opaque, Flight::Unseen);
         };
         let (doing, first) = watch.look();
+        if doing == Doing::Working {
+            return (Doing::Working, Flight::Travelling);
+        }
         let flight = self.flight(focus);
         let news = self.pump(focus, others, limit);
         let unmoved = self.watch(focus).is_some_and(|watch| watch.unmoved_since(&first));

@@ -8,8 +8,10 @@
 #![warn(missing_docs)]
 
 mod config;
+pub mod critical;
 mod footprint;
 mod marks;
+pub mod minimise;
 mod pool;
 mod progress;
 pub mod reduce;
@@ -18,12 +20,15 @@ mod search;
 mod shared;
 mod strategy;
 mod system;
+mod travel;
 mod tree;
 mod visited;
 mod worker;
 
 pub use config::{Config, Limits, Plan, Reduction, Strategy};
+pub use critical::{Critical, critical_transition};
 pub use footprint::{Access, Footprint};
+pub use minimise::{Effort, Minimised, minimise};
 pub use progress::{Counters, Progress};
 pub use result::{Coverage, Failure, Found, Limit, Observer, SearchResult};
 pub use search::Search;

@@ -60,6 +60,8 @@ pub(crate) struct Shared<'a, S: System> {
     halted: AtomicBool,
     /// Memory in use when it was last asked for.
     memory: AtomicU64,
+    /// How often it was asked whether to stop.
+    asked: AtomicU64,
     started: Instant,
 }
 
@@ -92,6 +94,7 @@ impl<'a, S: System> Shared<'a, S> {
             findings: Mutex::new(findings),
             halted: AtomicBool::new(false),
             memory: AtomicU64::new(hooks.memory.map_or(0, |ask| ask())),
+            asked: AtomicU64::new(0),
             started: Instant::now(),
         }
     }
@@ -121,7 +124,7 @@ impl<'a, S: System> Shared<'a, S> {
         let progress = self.progress;
         let steps = progress.transitions.load(Relaxed) + progress.reexecuted_steps.load(Relaxed);
         if let Some(ask) = self.hooks.memory
-            && steps.is_multiple_of(MEMORY_EVERY)
+            && add(&self.asked, 1).is_multiple_of(MEMORY_EVERY)
         {
             self.memory.store(ask(), Relaxed);
         }

@@ -16,19 +16,19 @@ use crate::{Choice, Menu, Reduction, Report, System};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 
-type Done<S> = Result<(), Failure<<S as System>::Error>>;
+pub(crate) type Done<S> = Result<(), Failure<<S as System>::Error>>;
 
 pub(crate) struct Worker<'w, S: System> {
-    shared: &'w Shared<'w, S>,
-    system: &'w mut S,
-    frontier: Box<dyn Frontier + 'w>,
-    tree: Tree,
-    marks: crate::marks::Marks<S>,
-    dpor: Option<Dpor>,
+    pub(crate) shared: &'w Shared<'w, S>,
+    pub(crate) system: &'w mut S,
+    pub(crate) frontier: Box<dyn Frontier + 'w>,
+    pub(crate) tree: Tree,
+    pub(crate) marks: crate::marks::Marks<S>,
+    pub(crate) dpor: Option<Dpor>,
     /// The node whose state the system is in, if it is in one.
-    at: Option<NodeId>,
+    pub(crate) at: Option<NodeId>,
     /// The path from the initial state to the root of the tree.
-    prefix: Vec<Choice>,
+    pub(crate) prefix: Vec<Choice>,
 }
 
 /// A state that was just reached, on its way to become a node.
@@ -162,125 +162,6 @@ impl<'w, S: System> Worker<'w, S> {
             self.marks.forget(self.shared, self.system, node);
             self.at.take_if(|at| *at == node);
         }
-    }
-
-    /// To the initial state.
-    fn go_home(&mut self) -> Done<S> {
-        self.at = None;
-        if let Some(origin) = &self.marks.origin {
-            add(&self.shared.progress.marks_restored, 1);
-            return self
-                .system
-                .rewind(origin)
-                .map_err(|e| self.failure(e, None, None));
-        }
-        add(&self.shared.progress.resets, 1);
-        self.system.reset().map_err(|e| self.failure(e, None, None))?;
-        let config = self.shared.config;
-        let returns = config.strategy.is_walk()
-            || (self.shared.plan.jobs > 1 && config.max_live_marks / 2 >= self.shared.plan.jobs);
-        if returns {
-            let taken = self.marks.take_origin(self.shared, self.system);
-            taken.map_err(|e| self.failure(e, None, None))?;
-        }
-        Ok(())
-    }
-
-    /// To the state of a node, where the next choice was taken out already.
-    fn go_to(&mut self, target: NodeId) -> Done<S> {
-        if self.at == Some(target) {
-            return Ok(());
-        }
-        let start = self.nearest(target);
-        let returns = self.returns_to(target, 1);
-        match start {
-            Some(node) if self.at == Some(node) => {}
-            Some(node) => {
-                add(&self.shared.progress.marks_restored, 1);
-                let last = node == target && !returns;
-                let rewound = match self.marks.remove_if(self.shared, node, last) {
-                    Some(mark) => self.system.rewind_last(mark),
-                    None => self
-                        .marks
-                        .get(node)
-                        .map_or(Ok(()), |mark| self.system.rewind(mark)),
-                };
-                rewound.map_err(|e| self.failure(e, Some(node), None))?;
-            }
-            None => self.go_home()?,
-        }
-        self.at = None;
-        if start != Some(target) {
-            let from = start.map_or(0, |node| self.tree[node].depth as usize);
-            self.re_execute(&self.path_to(Some(target), None), from)?;
-            self.check_identity(target)?;
-        }
-        self.at = Some(target);
-        if returns {
-            let evict = self.frontier.newest_marks_first();
-            let taken = self.marks.take(self.shared, self.system, target, evict);
-            taken.map_err(|e| self.failure(e, Some(target), None))?;
-        }
-        Ok(())
-    }
-
-    /// The nearest node on the way to a node that can be gone to at once.
-    fn nearest(&self, target: NodeId) -> Option<NodeId> {
-        let mut next = Some(target);
-        while let Some(id) = next {
-            if self.at == Some(id) || self.marks.get(id).is_some() {
-                break;
-            }
-            next = self.tree[id].parent;
-        }
-        next
-    }
-
-    /// Whether a node is come back to after one more choice was taken, `taken` of them being out of `todo` already.
-    fn returns_to(&self, id: NodeId, taken: usize) -> bool {
-        let node = &self.tree[id];
-        let open = node.todo.len() + taken + if self.dpor.is_some() { node.unplanned() } else { 0 };
-        open > 1 && !self.shared.config.strategy.is_walk()
-    }
-
-    /// Executes a path, from the initial state to the current one and beyond, from its step `from` on.
-    fn re_execute(&mut self, path: &[Choice], from: usize) -> Done<S> {
-        for (step, &choice) in path.iter().enumerate().skip(from) {
-            add(&self.shared.progress.reexecuted_steps, 1);
-            let so_far = || path[..=step].to_vec();
-            let report = self.system.step(choice);
-            let report = report.map_err(|error| Failure::System {
-                error,
-                path: so_far(),
-            })?;
-            if report.end.is_some() {
-                let detail = "the last step ended the path when it was executed again".to_owned();
-                return Err(Failure::Desync {
-                    path: so_far(),
-                    detail,
-                });
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a re-executed path led to the same state.
-    fn check_identity(&mut self, target: NodeId) -> Done<S> {
-        let Some(expected) = self.tree[target].id else {
-            return Ok(());
-        };
-        let found = self
-            .system
-            .state_id()
-            .map_err(|e| self.failure(e, Some(target), None))?;
-        if found == expected {
-            return Ok(());
-        }
-        let detail = format!("state {expected:032x} became {found:032x} when its path was executed again");
-        Err(Failure::Desync {
-            path: self.path_to(Some(target), None),
-            detail,
-        })
     }
 
     /// Takes a choice in the current state, which is that of `from`.
@@ -568,14 +449,19 @@ impl<'w, S: System> Worker<'w, S> {
     }
 
     /// The choices from the initial state to a node, and one more.
-    fn path_to(&self, node: Option<NodeId>, then: Option<Choice>) -> Vec<Choice> {
+    pub(crate) fn path_to(&self, node: Option<NodeId>, then: Option<Choice>) -> Vec<Choice> {
         let mut path = self.prefix.clone();
         path.extend(node.into_iter().flat_map(|node| self.tree.path(node)));
         path.extend(then);
         path
     }
 
-    fn failure(&self, error: S::Error, node: Option<NodeId>, then: Option<Choice>) -> Failure<S::Error> {
+    pub(crate) fn failure(
+        &self,
+        error: S::Error,
+        node: Option<NodeId>,
+        then: Option<Choice>,
+    ) -> Failure<S::Error> {
         Failure::System {
             error,
             path: self.path_to(node, then),

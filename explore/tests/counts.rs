@@ -239,7 +239,7 @@ fn alternatives_multiply() {
 
 #[test]
 fn preemption_bounds_count_as_known() {
-    // Two threads with 3 steps each: C(2,p) ways to cut each thread... by hand: 2, 4·1, and so on, by brute force.
+    // Two threads with 3 steps each. The end of a thread is a switch that costs nothing.
     let program = writers(2, 3, true);
     let within: Vec<u64> = (0..6)
         .map(|bound| Everything::within(&program, bound).schedules)

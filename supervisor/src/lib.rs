@@ -1,4 +1,19 @@
-//! See ARCHITECTURE.md.
+//! tracefork: a software model checker for unmodified native Linux binaries.
+//!
+//! This crate ties the layers together: [`session`] drives one execution of the program under test, [`cli`] is
+//! the command line, [`trace`] what is kept of a schedule. ARCHITECTURE.md is the map.
+#![forbid(unsafe_code)]
 
+pub mod cli;
+pub mod code;
+pub mod error;
+pub mod execution;
 pub mod hooks;
+pub mod program;
+pub mod report;
+pub mod schedule;
+pub mod session;
 pub mod symbols;
+pub mod trace;
+
+pub use cli::main;

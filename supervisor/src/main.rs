@@ -1,2 +1,5 @@
 //! The `tracefork` command.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    tracefork::main()
+}

@@ -22,6 +22,10 @@ pub enum Effect {
     KernelWith([u64; 6]),
     /// Map a file: see [`MapFile`].
     MapFile(MapFile),
+    /// Set a segment base of the calling thread.
+    SetBase(SegmentBase, u64),
+    /// Write a segment base of the calling thread to this address.
+    GetBase(SegmentBase, u64),
     /// Start a virtual thread.
     Spawn(Spawn),
     /// This thread ends (the model has already forgotten it).
@@ -45,6 +49,13 @@ impl Effect {
     pub fn ok() -> Outcome {
         Ok(Effect::Done(0))
     }
+}
+
+/// The segment registers that a 64-bit thread has a base for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentBase {
+    Fs,
+    Gs,
 }
 
 /// `mmap` of a file. The guest has no kernel descriptor, so the supervisor opens the file inside it, maps

@@ -1,7 +1,7 @@
 //! Breadth first over the states where there is something to choose: a queue. A state with a single choice is not left and returned to (that would
 //! need a mark, or a re-execution); it is run through at once, so the levels count decisions, not steps.
 
-use super::{Frontier, first_of_two};
+use super::Frontier;
 use crate::tree::{NodeId, Tree};
 use std::collections::VecDeque;
 
@@ -30,7 +30,13 @@ impl Frontier for Bfs {
         None
     }
 
-    fn spare(&self, tree: &Tree) -> Option<NodeId> {
-        first_of_two(tree, self.queue.iter().copied())
+    fn spare(&mut self, tree: &Tree) -> Option<NodeId> {
+        let mut busy = self
+            .queue
+            .iter()
+            .copied()
+            .filter(|&node| !tree[node].todo.is_empty());
+        let first = busy.next()?;
+        busy.next_back().map(|_| first)
     }
 }

@@ -22,7 +22,7 @@ pub(crate) trait Frontier {
     fn next(&mut self, tree: &mut Tree) -> Option<(NodeId, usize)>;
 
     /// A node to give away with all it has left to do: the shallowest, if something else remains to do here.
-    fn spare(&self, tree: &Tree) -> Option<NodeId>;
+    fn spare(&mut self, tree: &Tree) -> Option<NodeId>;
 
     /// Whether older marks may go in favour of newer ones: true if nodes are returned to in the reverse order of their discovery.
     fn newest_marks_first(&self) -> bool {
@@ -37,13 +37,6 @@ pub(crate) fn frontier<'a>(config: &Config, progress: &'a Progress) -> Box<dyn F
         Strategy::Random { .. } => Box::new(random::Random::new(config.seed)),
         Strategy::Pct { depth, steps, .. } => Box::new(pct::Pct::new(config.seed, depth, steps, progress)),
     }
-}
-
-/// The first two nodes with something to do; the first may be given away if there is a second.
-fn first_of_two(tree: &Tree, nodes: impl Iterator<Item = NodeId>) -> Option<NodeId> {
-    let mut busy = nodes.filter(|&node| !tree[node].todo.is_empty());
-    let first = busy.next()?;
-    busy.next().map(|_| first)
 }
 
 /// The random numbers of one walk. Each walk has its own stream, so walks do not depend on which worker takes them.

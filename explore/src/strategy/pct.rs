@@ -109,7 +109,7 @@ impl Frontier for Pct<'_> {
         Some((id, of_top[self.dice.below(of_top.len() as u64) as usize]))
     }
 
-    fn spare(&self, _: &Tree) -> Option<NodeId> {
+    fn spare(&mut self, _: &Tree) -> Option<NodeId> {
         None
     }
 }

@@ -44,7 +44,7 @@ impl Frontier for Random {
         }
     }
 
-    fn spare(&self, _: &Tree) -> Option<NodeId> {
+    fn spare(&mut self, _: &Tree) -> Option<NodeId> {
         None
     }
 }

@@ -416,6 +416,8 @@ pub struct Everything {
     pub schedules: u64,
     pub outcomes: BTreeMap<Outcome, u64>,
     pub violations: BTreeSet<Wrong>,
+    /// Schedules that end without a violation.
+    pub clean: u64,
 }
 
 impl Everything {
@@ -423,21 +425,38 @@ impl Everything {
         let mut all = Self::default();
         let mut fresh = program.clone();
         fresh.log.clear();
-        all.visit(&fresh, 0, u32::MAX);
+        all.visit(&fresh, 0, u32::MAX, false);
         all
+    }
+
+    /// From the end of a path on.
+    pub fn after(program: &Program, path: &[Choice]) -> Self {
+        let mut all = Self::default();
+        let mut there = program.clone();
+        for &choice in path {
+            there.perform(choice);
+        }
+        all.visit(&there, 0, u32::MAX, false);
+        all
+    }
+
+    /// Whether every schedule shows a violation.
+    pub fn always_violated(&self) -> bool {
+        self.clean == 0
     }
 
     /// With at most so many preemptions.
     pub fn within(program: &Program, bound: u32) -> Self {
         let mut all = Self::default();
-        all.visit(program, 0, bound);
+        all.visit(program, 0, bound, false);
         all
     }
 
-    fn visit(&mut self, program: &Program, preemptions: u32, bound: u32) {
+    fn visit(&mut self, program: &Program, preemptions: u32, bound: u32, violated: bool) {
         let menu = program.menu();
         if menu.choices.is_empty() {
             self.schedules += 1;
+            self.clean += u64::from(!violated);
         }
         for candidate in &menu.choices {
             let preemptions = preemptions + u32::from(menu.preempts(candidate.choice));
@@ -446,13 +465,15 @@ impl Everything {
             }
             let mut next = program.clone();
             let report = next.perform(candidate.choice);
+            let violated = violated || !report.violations.is_empty();
             self.violations.extend(report.violations);
             match report.end {
                 Some(outcome) => {
                     self.schedules += 1;
+                    self.clean += u64::from(!violated);
                     *self.outcomes.entry(outcome).or_default() += 1;
                 }
-                None => self.visit(&next, preemptions, bound),
+                None => self.visit(&next, preemptions, bound, violated),
             }
         }
     }

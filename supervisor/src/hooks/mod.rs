@@ -39,7 +39,7 @@ pub use sync::{GuestMemory, SyncFn, SyncOp, Timeout, sync_op};
 use std::path::PathBuf;
 
 /// How often a thread parks (`--preempt`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Preempt {
     /// Before visible system calls only: no hooks but those that determinism needs.
     Syscall,

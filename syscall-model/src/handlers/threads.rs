@@ -1,7 +1,7 @@
 //! Virtual threads: start, end, identity, yielding.
 
 use crate::call::Call;
-use crate::effect::{Effect, Outcome, Prepared, Spawn};
+use crate::effect::{Effect, Outcome, Prepared, SegmentBase, Spawn};
 use crate::handlers::futex;
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
@@ -189,15 +189,21 @@ pub fn membarrier(_: &mut Cx, call: &Call) -> Outcome {
     }
 }
 
-/// The FS and GS bases are registers of the one kernel task, saved with the thread that runs. Anything else
-/// here changes the processor's behaviour for the whole process and is not swapped.
+/// The FS and GS bases are registers of the one kernel task, saved and loaded with the thread that runs: the
+/// supervisor sets them there. Anything else here changes the processor's behaviour for the whole process.
 pub fn arch_prctl(_: &mut Cx, call: &Call) -> Outcome {
     const ARCH_SET_GS: i32 = 0x1001;
+    const ARCH_SET_FS: i32 = 0x1002;
+    const ARCH_GET_FS: i32 = 0x1003;
     const ARCH_GET_GS: i32 = 0x1004;
-    const ARCH_CET_STATUS: i32 = 0x3001;
+    let value = call.word(1);
     match call.int(0) {
-        ARCH_SET_GS..=ARCH_GET_GS => Ok(Effect::Kernel),
-        ARCH_CET_STATUS => Err(Errno::EINVAL),
+        // The kernel refuses addresses outside user space.
+        ARCH_SET_FS | ARCH_SET_GS if value >= 1 << 47 => Err(Errno::EPERM),
+        ARCH_SET_FS => Ok(Effect::SetBase(SegmentBase::Fs, value)),
+        ARCH_SET_GS => Ok(Effect::SetBase(SegmentBase::Gs, value)),
+        ARCH_GET_FS => Ok(Effect::GetBase(SegmentBase::Fs, value)),
+        ARCH_GET_GS => Ok(Effect::GetBase(SegmentBase::Gs, value)),
         _ => Err(Errno::EINVAL),
     }
 }

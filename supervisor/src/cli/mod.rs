@@ -1,0 +1,105 @@
+//! The command line. CLI.md is its contract: add to it, never rename.
+
+mod doctor;
+mod replay;
+mod run;
+
+use crate::error::{ExitCode as Code, Failure};
+use crate::hooks::Preempt;
+use clap::{Parser, Subcommand, ValueEnum};
+use std::process::ExitCode;
+
+/// A software model checker for unmodified native Linux binaries.
+#[derive(Parser)]
+#[command(
+    name = "tracefork",
+    version,
+    about,
+    max_term_width = 110,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Show every operation (-vv: more) on standard error.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Print nothing but the program's own output and errors.
+    #[arg(short, long, global = true)]
+    quiet: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run one schedule of a program, chosen by a seed.
+    Run(run::Args),
+    /// Execute a recorded schedule again, step by step, and compare.
+    Replay(replay::Args),
+    /// Tell what this machine allows, and what to do about what is missing.
+    Doctor(doctor::Args),
+}
+
+/// Where threads can be switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PreemptArg {
+    /// Before system calls, lock functions and atomic instructions.
+    Sync,
+    /// Before system calls only.
+    Syscall,
+}
+
+impl From<PreemptArg> for Preempt {
+    fn from(arg: PreemptArg) -> Self {
+        match arg {
+            PreemptArg::Sync => Preempt::Sync,
+            PreemptArg::Syscall => Preempt::Syscall,
+        }
+    }
+}
+
+/// Parses the command line and carries it out.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are not errors; clap prints to the right stream.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { Code::Usage as u8 } else { 0 });
+        }
+    };
+    init_log(cli.verbose);
+    let result = match &cli.command {
+        Command::Run(args) => run::main(args, cli.quiet),
+        Command::Replay(args) => replay::main(args, cli.quiet),
+        Command::Doctor(args) => doctor::main(args),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            report_failure(&failure);
+            ExitCode::from(failure.code as u8)
+        }
+    }
+}
+
+fn report_failure(failure: &Failure) {
+    eprintln!("tracefork: {failure}");
+}
+
+fn init_log(verbose: u8) {
+    use tracing::level_filters::LevelFilter;
+    let level = match verbose {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    let logger = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .without_time();
+    // A second call, as in tests, keeps the first logger.
+    let _ = logger
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .try_init();
+}

@@ -1,0 +1,81 @@
+//! `tracefork replay`: a recorded schedule once more.
+
+use crate::error::Failure;
+use crate::execution;
+use crate::program::Program;
+use crate::session::Options;
+use crate::trace::{self, End, Trace};
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+#[command(after_help = "Example: tracefork replay tracefork-out/deadlock-1.trace --stop-at 12")]
+pub struct Args {
+    /// A trace written by `run --trace` or by `check`.
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// Stop before step N.
+    #[arg(long, value_name = "N")]
+    pub stop_at: Option<u64>,
+    /// The program, if it is elsewhere on this machine.
+    #[arg(long, value_name = "PATH")]
+    pub program: Option<PathBuf>,
+    /// Go on although the program file is not the recorded one.
+    #[arg(long)]
+    pub allow_changed_program: bool,
+}
+
+pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
+    let trace = trace::format::read(&args.trace)?;
+    let options = options(args, &trace)?;
+    let execution = execution::replay(options, &trace, args.stop_at)?;
+    let output = &execution.session.model().output;
+    let _ = std::io::stdout().write_all(&output.stdout.bytes());
+    let _ = std::io::stderr().write_all(&output.stderr.bytes());
+    if !quiet {
+        eprintln!(
+            "tracefork: {} steps replayed, all as recorded; {}",
+            execution.steps.len(),
+            execution.end
+        );
+        if args.stop_at.is_some() || is_violation(&execution.end) {
+            for line in execution.session.stacks() {
+                eprintln!("  {line}");
+            }
+        }
+    }
+    let code = u8::from(is_violation(&execution.end));
+    execution.session.finish();
+    Ok(code)
+}
+
+fn is_violation(end: &End) -> bool {
+    matches!(end, End::Killed(_) | End::Deadlock)
+}
+
+fn options(args: &Args, trace: &Trace) -> Result<Options, Failure> {
+    let cwd = Path::new(OsStr::from_bytes(&trace.config.cwd));
+    let path = args
+        .program
+        .clone()
+        .unwrap_or_else(|| OsStr::from_bytes(&trace.program.path).into());
+    let program = Program::find(path.as_os_str(), cwd)?;
+    let file =
+        std::fs::read(&program.path).map_err(|e| Failure::unsupported(format!("{}: {e}", path.display())))?;
+    if blake3::hash(&file).as_bytes() != &trace.program.digest && !args.allow_changed_program {
+        return Err(
+            Failure::desync(format!("{} is not the program that was recorded", path.display()))
+                .hint("build the recorded version, name it with --program, or try --allow-changed-program"),
+        );
+    }
+    Ok(Options {
+        program,
+        argv: trace.program.argv.clone(),
+        env: trace.program.env.clone(),
+        config: trace.config.clone(),
+        preempt: trace.preempt,
+        core: Some(super::run::current_core()),
+    })
+}

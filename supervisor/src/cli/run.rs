@@ -1,0 +1,346 @@
+//! `tracefork run`: one schedule.
+
+use super::PreemptArg;
+use crate::error::{ExitCode, Failure};
+use crate::execution::{self, Execution};
+use crate::program::Program;
+use crate::report::{self, Outcome, Report, Violation};
+use crate::schedule::RandomScheduler;
+use crate::session::{Environment, Options};
+use crate::trace::{self, End};
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::time::Instant;
+use syscall_model::Config;
+use syscall_model::clock::DEFAULT_EPOCH_SECONDS;
+
+#[derive(clap::Args)]
+#[command(after_help = "Example: tracefork run --seed 7 --trace t.trace -- xz -T4 -c file > file.xz")]
+pub struct Args {
+    /// Chooses the schedule: the same seed gives the same execution.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub sut: SutArgs,
+    /// Write the schedule to FILE, for `tracefork replay`.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Take the schedule from this trace instead of a seed.
+    #[arg(long, value_name = "TRACE", conflicts_with = "seed")]
+    pub schedule: Option<PathBuf>,
+    /// Write the result as JSON to FILE, - for standard output.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Run twice and compare; a difference is exit code 6.
+    #[arg(long)]
+    pub check_determinism: bool,
+    /// Carry the program's file changes over to the real file system at the end.
+    #[arg(long)]
+    pub apply_writes: bool,
+    /// Exit with the program's own status instead of tracefork's (128+N for a signal N).
+    #[arg(long)]
+    pub forward_exit: bool,
+    /// Stop after this many steps (exit code 3).
+    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+    pub max_depth: u64,
+    /// The program and its arguments.
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub command: Vec<OsString>,
+}
+
+/// How the program under test is started; the same for `run` and `check`.
+#[derive(clap::Args)]
+pub struct SutArgs {
+    /// Where threads can be switched.
+    #[arg(long, value_enum, default_value = "sync")]
+    pub preempt: PreemptArg,
+    /// What the program reads from standard input (default: nothing).
+    #[arg(long, value_name = "FILE")]
+    pub stdin: Option<PathBuf>,
+    /// Working directory of the program.
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// Set an environment variable for the program (repeatable).
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+    /// Start with an empty environment.
+    #[arg(long)]
+    pub clear_env: bool,
+    /// Seed of the random numbers that the program gets from the system.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub random_seed: u64,
+    /// Processors that the program is told of.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub cpus: u32,
+    /// Seconds since 1970 on the program's clock when it starts.
+    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_EPOCH_SECONDS, value_parser = clap::value_parser!(u64).range(1_000_000..=4_000_000_000))]
+    pub epoch: u64,
+}
+
+/// The virtual process id: small, and not one of the system's own.
+pub const VIRTUAL_PID: u32 = 1000;
+
+pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
+    let started = Instant::now();
+    let options = session_options(&args.sut, &args.command)?;
+    let execution = execute(args, &options)?;
+    if args.check_determinism {
+        check_again(args, &options, &execution)?;
+    }
+    let to_stdout = args.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
+    if !to_stdout {
+        forward_output(&execution)?;
+    }
+    if args.apply_writes {
+        apply_writes(&execution)?;
+    }
+    let mut report = report(&execution, args.seed);
+    report.time_s = started.elapsed().as_secs_f64();
+    if !quiet {
+        explain(&execution, &report);
+    }
+    if let Some(path) = &args.json {
+        write_json(path, &report)?;
+    }
+    let code = exit_code(args, &execution, &report);
+    if let Some(path) = &args.trace {
+        trace::format::write(path, &execution.into_trace(&options, args.seed)?)?;
+    } else {
+        execution.session.finish();
+    }
+    Ok(code)
+}
+
+fn execute(args: &Args, options: &Options) -> Result<Execution, Failure> {
+    match &args.schedule {
+        Some(path) => execution::replay(options.clone(), &trace::format::read(path)?, None),
+        None => execution::run(
+            options.clone(),
+            &mut RandomScheduler::new(args.seed),
+            args.max_depth,
+        ),
+    }
+}
+
+fn check_again(args: &Args, options: &Options, first: &Execution) -> Result<(), Failure> {
+    let second = execute(args, options)?;
+    let steps = first.steps.iter().zip(&second.steps).enumerate();
+    for (at, (expected, actual)) in steps {
+        if expected != actual {
+            return Err(execution::differs(at as u64, expected, actual));
+        }
+    }
+    let same = first.steps.len() == second.steps.len()
+        && first.end == second.end
+        && first.session.model().output == second.session.model().output;
+    if !same {
+        return Err(
+            Failure::desync("desync at the end: two runs of one schedule ended differently")
+                .detail(format!("first:  {} after {} steps", first.end, first.steps.len()))
+                .detail(format!(
+                    "second: {} after {} steps",
+                    second.end,
+                    second.steps.len()
+                )),
+        );
+    }
+    second.session.finish();
+    Ok(())
+}
+
+/// What to run, from the command line.
+pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, Failure> {
+    let here = std::env::current_dir().map_err(|e| Failure::usage(format!("no current directory: {e}")))?;
+    let cwd = args
+        .cwd
+        .as_ref()
+        .map_or_else(|| here.clone(), |dir| here.join(dir));
+    if !cwd.is_dir() {
+        return Err(Failure::usage(format!("{}: not a directory", cwd.display()))
+            .hint("--cwd takes an existing directory"));
+    }
+    let name = command
+        .first()
+        .ok_or_else(|| Failure::usage("no program given"))?;
+    let program = Program::find(name, &cwd)?;
+    let config = Config {
+        pid: VIRTUAL_PID,
+        epoch_seconds: args.epoch,
+        random_seed: args.random_seed,
+        cpus: args.cpus,
+        cwd: cwd.into_os_string().into_vec(),
+        program: program.path.as_os_str().as_bytes().to_vec(),
+        stdin: stdin_bytes(args)?,
+        umask: 0o022,
+        uid: nix::unistd::geteuid().as_raw(),
+        gid: nix::unistd::getegid().as_raw(),
+        groups: groups()?,
+    };
+    Ok(Options {
+        argv: command.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
+        env: environment(args)?,
+        config,
+        preempt: args.preempt.into(),
+        core: Some(current_core()),
+        program,
+    })
+}
+
+fn stdin_bytes(args: &SutArgs) -> Result<Vec<u8>, Failure> {
+    match &args.stdin {
+        None => Ok(Vec::new()),
+        Some(path) => std::fs::read(path).map_err(|e| {
+            Failure::usage(format!("{}: {e}", path.display())).hint("--stdin takes a readable file")
+        }),
+    }
+}
+
+fn environment(args: &SutArgs) -> Result<Environment, Failure> {
+    let mut env: Environment = if args.clear_env {
+        Vec::new()
+    } else {
+        std::env::vars_os()
+            .map(|(k, v)| (k.into_vec(), v.into_vec()))
+            .collect()
+    };
+    // Sorted: the order in which a shell hands them over is an accident.
+    env.sort();
+    for assignment in &args.env {
+        let (name, value) = assignment
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format!("--env {assignment}: not of the form NAME=VALUE")))?;
+        env.retain(|(k, _)| k != name.as_bytes());
+        env.push((name.as_bytes().to_vec(), value.as_bytes().to_vec()));
+    }
+    Ok(env)
+}
+
+fn groups() -> Result<Vec<u32>, Failure> {
+    let groups = nix::unistd::getgroups().map_err(|e| Failure::unsupported(format!("getgroups: {e}")))?;
+    Ok(groups.into_iter().map(|gid| gid.as_raw()).collect())
+}
+
+/// The core that this thread is on: as good as any, and it is warm.
+pub fn current_core() -> usize {
+    nix::sched::sched_getcpu().unwrap_or(0)
+}
+
+fn forward_output(execution: &Execution) -> Result<(), Failure> {
+    let output = &execution.session.model().output;
+    let write = |mut to: Box<dyn Write>, bytes: Vec<u8>| to.write_all(&bytes).and_then(|()| to.flush());
+    let written = write(Box::new(std::io::stderr()), output.stderr.bytes())
+        .and_then(|()| write(Box::new(std::io::stdout()), output.stdout.bytes()));
+    match written {
+        // Whoever reads our output has read enough, as with `| head`.
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|e| Failure::usage(format!("cannot write the program's output: {e}"))),
+    }
+}
+
+fn apply_writes(_: &Execution) -> Result<(), Failure> {
+    Ok(())
+}
+
+fn report(execution: &Execution, seed: u64) -> Report {
+    let model = execution.session.model();
+    let (exit, signal) = match execution.end {
+        End::Exited(status) => (Some(status), None),
+        End::Killed(signal) => (None, Some(signal)),
+        End::Deadlock | End::Cut => (None, None),
+    };
+    let outcome = Outcome {
+        exit,
+        signal,
+        idle: false,
+        stdout: report::escape(&model.output.stdout.bytes()),
+        stderr: report::escape(&model.output.stderr.bytes()),
+        sent: Default::default(),
+        executions: 1,
+    };
+    let violations: Vec<Violation> = violation(execution).into_iter().collect();
+    let verdict = match (&execution.end, violations.is_empty()) {
+        (End::Cut, _) => "incomplete",
+        (_, true) => "ok",
+        (_, false) => "violation",
+    };
+    let steps = execution.steps.len() as u64;
+    Report {
+        verdict,
+        violations,
+        transitions: steps,
+        executions: u64::from(execution.end != End::Cut),
+        max_depth: steps,
+        outcomes: if execution.end == End::Cut {
+            Vec::new()
+        } else {
+            vec![outcome]
+        },
+        peak_rss_bytes: report::peak_rss_bytes(),
+        seed,
+        version: env!("CARGO_PKG_VERSION"),
+        ..Report::default()
+    }
+}
+
+fn violation(execution: &Execution) -> Option<Violation> {
+    let (kind, thread) = match execution.end {
+        End::Killed(libc::SIGABRT) => ("assert", execution.session.crash().map(|crash| crash.thread)),
+        End::Killed(_) => ("crash", execution.session.crash().map(|crash| crash.thread)),
+        End::Deadlock => ("deadlock", None),
+        End::Exited(_) | End::Cut => return None,
+    };
+    Some(Violation {
+        kind,
+        message: execution.end.to_string(),
+        thread,
+        trace: None,
+        steps: execution.steps.len() as u64,
+        preemptions: 0,
+        stacks: execution.session.stacks(),
+    })
+}
+
+fn explain(execution: &Execution, report: &Report) {
+    for violation in &report.violations {
+        eprintln!("tracefork: {}: {}", violation.kind, violation.message);
+        for line in &violation.stacks {
+            eprintln!("  {line}");
+        }
+    }
+    match execution.end {
+        End::Exited(0) => {}
+        End::Exited(status) => eprintln!("tracefork: the program exited with status {status}"),
+        End::Cut => eprintln!("tracefork: stopped after {} steps", report.transitions),
+        _ => {}
+    }
+}
+
+/// Writes the report.
+pub fn write_json(path: &std::path::Path, report: &Report) -> Result<(), Failure> {
+    let mut text = serde_json::to_string_pretty(report)
+        .map_err(|e| Failure::usage(format!("cannot encode the result: {e}")))?;
+    text.push('\n');
+    let written = if path.as_os_str() == "-" {
+        std::io::stdout().write_all(text.as_bytes())
+    } else {
+        std::fs::write(path, text)
+    };
+    written.map_err(|e| Failure::usage(format!("cannot write {}: {e}", path.display())))
+}
+
+fn exit_code(args: &Args, execution: &Execution, report: &Report) -> u8 {
+    if args.forward_exit {
+        match execution.end {
+            End::Exited(status) => return status as u8,
+            End::Killed(signal) => return 128 + signal as u8,
+            End::Deadlock | End::Cut => {}
+        }
+    }
+    match report.verdict {
+        "violation" => ExitCode::Violation as u8,
+        "incomplete" => ExitCode::Limit as u8,
+        _ => ExitCode::Ok as u8,
+    }
+}

@@ -1,0 +1,350 @@
+//! The program's code with our hooks in it: which modules are mapped, where an `int3` stands, where its
+//! displaced instruction is.
+
+use crate::error::Failure;
+use crate::hooks::{GpRegs, Gpr, ModuleRole, PlanCache, Preempt, ScratchLayout, Site, SiteKind};
+use goblin::container::{Container, Ctx, Endian};
+use goblin::elf::program_header::{PT_LOAD, ProgramHeader};
+use iced_x86::Register;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tracee::{Regs, Stopped};
+
+const INT3: u8 = 0xcc;
+
+/// A hook that is in place.
+#[derive(Clone, Copy, Debug)]
+pub struct Installed {
+    pub kind: SiteKind,
+    /// Length of the displaced instruction.
+    pub len: u8,
+    /// Where the displaced instruction is.
+    pub slot: u64,
+}
+
+/// A file that is mapped executable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    pub path: PathBuf,
+    pub range: Range<u64>,
+    /// Run-time address minus link-time address.
+    pub bias: u64,
+    /// The program's own code, as opposed to the system's libraries.
+    pub is_own: bool,
+}
+
+/// All hooked code of one image.
+#[derive(Clone)]
+pub struct Code {
+    preempt: Preempt,
+    plans: PlanCache,
+    layout: ScratchLayout,
+    sites: Arc<BTreeMap<u64, Installed>>,
+    modules: Arc<Vec<Module>>,
+}
+
+impl Code {
+    pub fn new(preempt: Preempt) -> Self {
+        Self {
+            preempt,
+            plans: PlanCache::new(),
+            layout: ScratchLayout::new(),
+            sites: Arc::default(),
+            modules: Arc::default(),
+        }
+    }
+
+    /// The image is gone, and all hooks with it.
+    pub fn reset(&mut self) {
+        self.layout = ScratchLayout::new();
+        self.sites = Arc::default();
+        self.modules = Arc::default();
+    }
+
+    pub fn site(&self, address: u64) -> Option<Installed> {
+        self.sites.get(&address).copied()
+    }
+
+    pub fn modules(&self) -> &[Module] {
+        &self.modules
+    }
+
+    /// Files with code of the program's own.
+    pub fn own_modules(&self) -> impl Iterator<Item = &Path> {
+        self.modules
+            .iter()
+            .filter(|module| module.is_own)
+            .map(|module| module.path.as_path())
+    }
+
+    /// The address in the program's own code that an instruction pointer stands for.
+    pub fn original_ip(&self, ip: u64) -> u64 {
+        self.layout.original_ip(ip).unwrap_or(ip)
+    }
+
+    /// Part of the address space went away.
+    pub fn unmapped(&mut self, start: u64, len: u64) {
+        let gone = start..start.saturating_add(len);
+        if !self
+            .modules
+            .iter()
+            .any(|module| module.range.start < gone.end && gone.start < module.range.end)
+        {
+            return;
+        }
+        Arc::make_mut(&mut self.sites).retain(|site, _| !gone.contains(site));
+        Arc::make_mut(&mut self.modules).retain(|module| !gone.contains(&module.range.start));
+        self.layout.forget_sites(&gone);
+    }
+
+    /// A file was mapped executable: hooks what belongs to be hooked in it.
+    pub fn hook_mapping(
+        &mut self,
+        task: &mut Stopped,
+        path: &Path,
+        start: u64,
+        len: u64,
+        offset: u64,
+    ) -> Result<(), Failure> {
+        let Some(bias) = load_bias(path, start, offset) else {
+            return Ok(());
+        };
+        let range = start..start + len;
+        let is_own = self.modules.is_empty() || !is_system(path);
+        Arc::make_mut(&mut self.modules).push(Module {
+            path: path.to_owned(),
+            range: range.clone(),
+            bias,
+            is_own,
+        });
+        let role = if is_own {
+            ModuleRole::Own
+        } else {
+            ModuleRole::System
+        };
+        let plan = self
+            .plans
+            .plan(path, role, self.preempt)
+            .map_err(|error| Failure::unsupported(format!("{}: {error}", path.display())))?;
+        let run_time = |site: &Site| site.vaddr.wrapping_add(bias);
+        let sites: Vec<Site> = plan
+            .sites
+            .iter()
+            .filter(|site| range.contains(&run_time(site)))
+            .copied()
+            .collect();
+        if sites.is_empty() {
+            return Ok(());
+        }
+        let span = plan.span.start.wrapping_add(bias)..plan.span.end.wrapping_add(bias);
+        self.reserve(task, span, sites.len())?;
+        self.install(task, &range, &sites, bias)
+    }
+
+    /// Sees to it that there is room for the displaced instructions near the module.
+    fn reserve(&mut self, task: &mut Stopped, span: Range<u64>, sites: usize) -> Result<(), Failure> {
+        let mapped: Vec<Range<u64>> = read_maps(task.pid())?
+            .iter()
+            .map(|map| map.start..map.end)
+            .collect();
+        let fail =
+            |error: crate::hooks::ScratchError| Failure::unsupported(format!("no room for hooks: {error}"));
+        if let Some(area) = self.layout.reserve(span, sites, &mapped).map_err(fail)? {
+            let protection = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u64;
+            let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
+            let (start, len) = (area.range.start, area.range.end - area.range.start);
+            task.inject_checked(
+                "mmap",
+                libc::SYS_mmap,
+                [start, len, protection, flags, u64::MAX, 0],
+            )?;
+        }
+        Ok(())
+    }
+
+    fn install(
+        &mut self,
+        task: &mut Stopped,
+        range: &Range<u64>,
+        sites: &[Site],
+        bias: u64,
+    ) -> Result<(), Failure> {
+        let mut text = vec![0; (range.end - range.start) as usize];
+        let available = task.memory().read_up_to(range.start, &mut text)?;
+        text.truncate(available);
+        let mut slots = Vec::with_capacity(sites.len());
+        let installed = Arc::make_mut(&mut self.sites);
+        for site in sites {
+            let address = site.vaddr.wrapping_add(bias);
+            let Some(code) = text.get((address - range.start) as usize..) else {
+                continue;
+            };
+            let placed = self
+                .layout
+                .place(address, &code[..code.len().min(15)])
+                .map_err(|error| {
+                    Failure::unsupported(format!("cannot hook the code at {address:#x}: {error}"))
+                })?;
+            slots.push((placed.slot, placed.bytes));
+            installed.insert(
+                address,
+                Installed {
+                    kind: site.kind,
+                    len: site.len,
+                    slot: placed.slot,
+                },
+            );
+            text[(address - range.start) as usize] = INT3;
+        }
+        let pieces: Vec<(u64, &[u8])> = slots.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect();
+        task.memory().write_many(&pieces)?;
+        write_changed_pages(task, range.start, sites, bias, &text)
+    }
+}
+
+/// Writes back the pages with hooks only: the others stay shared with the file.
+fn write_changed_pages(
+    task: &Stopped,
+    base: u64,
+    sites: &[Site],
+    bias: u64,
+    text: &[u8],
+) -> Result<(), Failure> {
+    const PAGE: u64 = 4096;
+    let mut pages: Vec<u64> = sites
+        .iter()
+        .map(|site| site.vaddr.wrapping_add(bias) & !(PAGE - 1))
+        .collect();
+    pages.dedup();
+    for page in pages {
+        let start = (page.max(base) - base) as usize;
+        let end = ((page + PAGE - base) as usize).min(text.len());
+        if let Some(bytes) = text.get(start..end) {
+            task.memory().write_forced(base + start as u64, bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Libraries of the distribution: only their synchronisation functions are parking points.
+fn is_system(path: &Path) -> bool {
+    ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/libexec"]
+        .iter()
+        .any(|dir| path.starts_with(dir))
+}
+
+/// What must be added to a link-time address, for a file mapped at `start` from `offset`. `None` if the
+/// mapping is of no segment.
+fn load_bias(path: &Path, start: u64, offset: u64) -> Option<u64> {
+    const PAGE: u64 = 4096;
+    let file = std::fs::File::open(path).ok()?;
+    // The headers of every ELF file that a linker makes are in its first page.
+    let mut head = Vec::new();
+    std::io::Read::read_to_end(&mut std::io::Read::take(file, PAGE), &mut head).ok()?;
+    let header = goblin::elf::Elf::parse_header(&head).ok()?;
+    let context = Ctx::new(Container::Big, Endian::Little);
+    let headers =
+        ProgramHeader::parse(&head, header.e_phoff as usize, header.e_phnum.into(), context).ok()?;
+    let holds = |h: &&ProgramHeader| {
+        h.p_type == PT_LOAD
+            && h.is_executable()
+            && (h.p_offset & !(PAGE - 1)..h.p_offset + h.p_filesz).contains(&offset)
+    };
+    let segment = headers.iter().find(holds)?;
+    Some(
+        start.wrapping_sub(
+            segment
+                .p_vaddr
+                .wrapping_add(offset)
+                .wrapping_sub(segment.p_offset),
+        ),
+    )
+}
+
+/// A line of `/proc/PID/maps`.
+#[derive(Clone, Debug)]
+pub struct Mapping {
+    pub start: u64,
+    pub end: u64,
+    pub offset: u64,
+    pub executable: bool,
+    pub path: Option<PathBuf>,
+}
+
+/// The mappings of a process.
+pub fn read_maps(pid: i32) -> Result<Vec<Mapping>, Failure> {
+    use procfs::process::{MMPermissions, MMapPath, Process};
+    let fail = |error| Failure::unsupported(format!("cannot read the memory map of the program: {error}"));
+    let maps = Process::new(pid)
+        .and_then(|process| process.maps())
+        .map_err(fail)?;
+    Ok(maps
+        .into_iter()
+        .map(|map| Mapping {
+            start: map.address.0,
+            end: map.address.1,
+            offset: map.offset,
+            executable: map.perms.contains(MMPermissions::EXECUTE),
+            path: match map.pathname {
+                MMapPath::Path(path) => Some(path),
+                _ => None,
+            },
+        })
+        .collect())
+}
+
+/// Register values in the form that operand decoding wants.
+pub fn gp_regs(regs: &Regs) -> GpRegs {
+    GpRegs {
+        gpr: [
+            regs.rax, regs.rcx, regs.rdx, regs.rbx, regs.rsp, regs.rbp, regs.rsi, regs.rdi, regs.r8, regs.r9,
+            regs.r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15,
+        ],
+        rip: regs.rip,
+        rflags: regs.eflags,
+        fs_base: regs.fs_base,
+        gs_base: regs.gs_base,
+    }
+}
+
+/// The register with this name, to be set.
+pub fn register_mut(regs: &mut Regs, register: Gpr) -> Option<&mut u64> {
+    Some(match register {
+        Gpr::Rax => &mut regs.rax,
+        Gpr::Rcx => &mut regs.rcx,
+        Gpr::Rdx => &mut regs.rdx,
+        Gpr::Rbx => &mut regs.rbx,
+        Gpr::Rsp => &mut regs.rsp,
+        Gpr::Rbp => &mut regs.rbp,
+        Gpr::Rsi => &mut regs.rsi,
+        Gpr::Rdi => &mut regs.rdi,
+        Gpr::R8 => &mut regs.r8,
+        Gpr::R9 => &mut regs.r9,
+        Gpr::R10 => &mut regs.r10,
+        Gpr::R11 => &mut regs.r11,
+        Gpr::R12 => &mut regs.r12,
+        Gpr::R13 => &mut regs.r13,
+        Gpr::R14 => &mut regs.r14,
+        Gpr::R15 => &mut regs.r15,
+        Gpr::Rip | Gpr::None => return None,
+    })
+}
+
+/// The value that an operand's register contributes to an address: segment registers contribute their base.
+pub fn register_value(regs: &Regs, register: Register) -> Option<u64> {
+    let value = match register.full_register() {
+        Register::FS => regs.fs_base,
+        Register::GS => regs.gs_base,
+        Register::CS | Register::DS | Register::ES | Register::SS => 0,
+        Register::RIP => regs.rip,
+        full if full.is_gpr() => gp_regs(regs).gpr[full.number()],
+        _ => return None,
+    };
+    Some(if register.size() == 4 {
+        value & 0xffff_ffff
+    } else {
+        value
+    })
+}

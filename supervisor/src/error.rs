@@ -1,0 +1,92 @@
+//! What can stop tracefork, as a person and a script see it: one line of reason, a hint, an exit code.
+
+use std::fmt;
+
+/// The documented exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ExitCode {
+    Ok = 0,
+    Violation = 1,
+    Usage = 2,
+    Limit = 3,
+    Unsupported = 4,
+    Peer = 5,
+    Desync = 6,
+}
+
+/// A failure that ends the command.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: ExitCode,
+    /// One line: what and where.
+    pub reason: String,
+    /// One line: what to do about it.
+    pub hint: Option<String>,
+    /// Further lines: arguments, backtrace, both sides of a difference.
+    pub details: Vec<String>,
+}
+
+impl Failure {
+    pub fn new(code: ExitCode, reason: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason: reason.into(),
+            hint: None,
+            details: Vec::new(),
+        }
+    }
+
+    pub fn usage(reason: impl Into<String>) -> Self {
+        Self::new(ExitCode::Usage, reason)
+    }
+
+    /// This program or this machine cannot be handled.
+    pub fn unsupported(reason: impl Into<String>) -> Self {
+        Self::new(ExitCode::Unsupported, reason)
+    }
+
+    pub fn desync(reason: impl Into<String>) -> Self {
+        Self::new(ExitCode::Desync, reason)
+            .hint("something outside tracefork's control changed between two runs; -v shows every operation")
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn detail(mut self, line: impl Into<String>) -> Self {
+        self.details.push(line.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.reason)?;
+        for line in &self.details {
+            write!(f, "\n  {line}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The task misbehaved below us: nothing a user did.
+impl From<tracee::Error> for Failure {
+    fn from(error: tracee::Error) -> Self {
+        Failure::unsupported(format!("control of the program was lost: {error}"))
+            .hint("if something killed it from outside, run again; else please report this")
+    }
+}
+
+impl From<tracee::MemoryFault> for Failure {
+    fn from(fault: tracee::MemoryFault) -> Self {
+        tracee::Error::from(fault).into()
+    }
+}

@@ -1,0 +1,126 @@
+//! One schedule from start to end: chosen by a scheduler, or prescribed by a trace.
+
+use crate::error::Failure;
+use crate::schedule::Scheduler;
+use crate::session::{Options, Session};
+use crate::trace::{End, ProgramRecord, Step, Trace};
+use std::os::unix::ffi::OsStrExt;
+use syscall_model::Tid;
+
+/// A finished execution.
+pub struct Execution {
+    pub session: Session,
+    pub steps: Vec<Step>,
+    pub end: End,
+}
+
+/// Runs one schedule to its end, or to `max_steps`.
+pub fn run(options: Options, scheduler: &mut dyn Scheduler, max_steps: u64) -> Result<Execution, Failure> {
+    drive(
+        options,
+        max_steps,
+        |_, enabled| Ok(scheduler.choose(enabled)),
+        |_, _| Ok(()),
+    )
+}
+
+/// Runs the schedule of a trace and compares each step; the first difference is a desync.
+pub fn replay(options: Options, trace: &Trace, stop_at: Option<u64>) -> Result<Execution, Failure> {
+    let recorded = trace.steps.len() as u64;
+    let limit = stop_at.unwrap_or(recorded).min(recorded);
+    let execution = drive(
+        options,
+        limit,
+        |at, enabled| {
+            let step = &trace.steps[at as usize];
+            if enabled.contains(&step.thread) {
+                return Ok(step.thread);
+            }
+            Err(desync(
+                at,
+                &format!("thread {} goes next: {}", step.thread, step.operation),
+                &format!("enabled are {enabled:?}"),
+            ))
+        },
+        |at, step| {
+            let expected = &trace.steps[at as usize];
+            if step == expected {
+                return Ok(());
+            }
+            Err(differs(at, expected, step))
+        },
+    )?;
+    if limit == recorded && execution.end != trace.end {
+        return Err(desync(
+            recorded,
+            &trace.end.to_string(),
+            &execution.end.to_string(),
+        ));
+    }
+    Ok(execution)
+}
+
+/// Two executions of one schedule parted at step `at`.
+pub fn differs(at: u64, expected: &Step, actual: &Step) -> Failure {
+    let show = |s: &Step| format!("thread {} at {:#x}: {}", s.thread, s.at, s.operation);
+    let mut failure = desync(at, &show(expected), &show(actual));
+    if show(expected) == show(actual) {
+        failure
+            .details
+            .push("the operations are the same; what the thread did after its operation differs".to_owned());
+    }
+    failure
+}
+
+fn desync(at: u64, expected: &str, actual: &str) -> Failure {
+    Failure::desync(format!(
+        "desync at step {at}: the program did not behave the same under the same schedule"
+    ))
+    .detail(format!("expected: {expected}"))
+    .detail(format!("actual:   {actual}"))
+}
+
+fn drive(
+    options: Options,
+    max_steps: u64,
+    mut choose: impl FnMut(u64, &[Tid]) -> Result<Tid, Failure>,
+    mut check: impl FnMut(u64, &Step) -> Result<(), Failure>,
+) -> Result<Execution, Failure> {
+    let mut session = Session::start(options)?;
+    let mut steps = Vec::new();
+    while session.end().is_none() && (steps.len() as u64) < max_steps {
+        let enabled = session.enabled();
+        let at = steps.len() as u64;
+        let tid = choose(at, &enabled)?;
+        let step = session.step(tid)?;
+        tracing::debug!(step = at, thread = step.thread, "{}", step.operation);
+        check(at, &step)?;
+        steps.push(step);
+    }
+    let end = session.end().cloned().unwrap_or(End::Cut);
+    Ok(Execution { session, steps, end })
+}
+
+impl Execution {
+    /// The trace of this execution.
+    pub fn into_trace(self, options: &Options, seed: u64) -> Result<Trace, Failure> {
+        let path = &options.program.path;
+        let file =
+            std::fs::read(path).map_err(|e| Failure::unsupported(format!("{}: {e}", path.display())))?;
+        let program = ProgramRecord {
+            path: path.as_os_str().as_bytes().to_vec(),
+            digest: *blake3::hash(&file).as_bytes(),
+            argv: options.argv.clone(),
+            env: options.env.clone(),
+        };
+        self.session.finish();
+        Ok(Trace {
+            program,
+            config: options.config.clone(),
+            preempt: options.preempt,
+            seed,
+            steps: self.steps,
+            end: self.end,
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! The JSON result, as CLI.md documents it.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The one object that `--json` writes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    pub verdict: &'static str,
+    pub error: Option<String>,
+    pub violations: Vec<Violation>,
+    pub states: States,
+    pub transitions: u64,
+    pub executions: u64,
+    pub max_depth: u64,
+    pub outcomes: Vec<Outcome>,
+    pub time_s: f64,
+    pub peak_rss_bytes: u64,
+    pub seed: u64,
+    pub version: &'static str,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct States {
+    pub new: u64,
+    pub revisited: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    pub kind: &'static str,
+    pub message: String,
+    pub thread: Option<u32>,
+    pub trace: Option<String>,
+    pub steps: u64,
+    pub preemptions: u64,
+    /// Symbolised stacks of the threads, the guilty one first.
+    pub stacks: Vec<String>,
+}
+
+/// One result that the program can have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Outcome {
+    pub exit: Option<i32>,
+    pub signal: Option<i32>,
+    pub idle: bool,
+    pub stdout: String,
+    pub stderr: String,
+    pub sent: BTreeMap<String, Vec<String>>,
+    pub executions: u64,
+}
+
+/// Output as UTF-8, with what is not UTF-8 escaped.
+pub fn escape(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// The largest resident size this process has had.
+pub fn peak_rss_bytes() -> u64 {
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF);
+    usage.map_or(0, |usage| usage.max_rss().unsigned_abs() * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escape;
+
+    #[test]
+    fn invalid_bytes_are_escaped_and_the_rest_is_kept() {
+        assert_eq!(escape("grüße\n".as_bytes()), "grüße\n");
+        assert_eq!(escape(b"a\xffb\xc3"), "a\\xffb\\xc3");
+    }
+}

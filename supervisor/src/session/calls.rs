@@ -1,0 +1,196 @@
+//! System calls: the model decides, the session carries out.
+
+use super::Session;
+use super::step::Flow;
+use crate::error::Failure;
+use crate::trace::{End, Operation};
+use syscall_model::effect::{SegmentBase, Spawn};
+use syscall_model::{Call, Effect, GuestMemoryExt, Outcome, Pending, Sysno, Tid, Wait, Wake};
+use tracee::Regs;
+
+impl Session {
+    /// A thread reached a system call.
+    pub(super) fn on_call(&mut self, tid: Tid, nr: i64) -> Result<Flow, Failure> {
+        let regs = *self.task()?.regs()?;
+        let Some(sysno) = usize::try_from(nr).ok().and_then(Sysno::new) else {
+            return Err(self.unsupported(
+                tid,
+                &format!("system call {nr}"),
+                regs,
+                "the kernel's list does not have it",
+            ));
+        };
+        let call = Call::new(sysno, regs.args());
+        let prepared = self.with_cx(tid, Wake::Ready, |cx| cx.prepare(&call))?;
+        if prepared.visible {
+            self.context(tid).hook = None;
+            self.model.thread_mut(tid).wait = prepared.wait;
+            return Ok(self.park(tid, regs, Pending::Call(call)));
+        }
+        let outcome = self.with_cx(tid, Wake::Ready, |cx| cx.execute(&call))?;
+        let (_, flow) = self.carry_out(tid, call, regs, outcome)?;
+        Ok(match flow {
+            Flow::Run(regs) => self.after_invisible(tid, regs),
+            flow => flow,
+        })
+    }
+
+    /// The thread is scheduled and its call can run.
+    pub(super) fn perform_call(
+        &mut self,
+        tid: Tid,
+        call: Call,
+        regs: Regs,
+    ) -> Result<(Operation, Flow), Failure> {
+        let wake = self.model.wake_reason(tid).unwrap_or(Wake::Ready);
+        let waited = self.model.thread_mut(tid).wait.take();
+        let outcome = self.with_cx(tid, wake, |cx| cx.execute(&call))?;
+        if let Ok(Effect::Block(wait)) = outcome {
+            self.block(tid, wait, waited);
+            let operation = Operation::Call {
+                number: call.sysno.id() as u32,
+                args: call.args,
+                result: None,
+            };
+            return Ok((operation, Flow::Parked));
+        }
+        let (result, flow) = self.carry_out(tid, call, regs, outcome)?;
+        Ok((
+            Operation::Call {
+                number: call.sysno.id() as u32,
+                args: call.args,
+                result,
+            },
+            flow,
+        ))
+    }
+
+    /// A call waits on; its deadline stays the one that it was given first.
+    fn block(&mut self, tid: Tid, mut wait: Wait, waited: Option<Wait>) {
+        if let Some(earlier) = waited {
+            wait.deadline = earlier.deadline.or(wait.deadline);
+        }
+        self.model.thread_mut(tid).wait = Some(wait);
+    }
+
+    /// Carries out what the model decided; the call's result, if it has one, and where the thread is now.
+    fn carry_out(
+        &mut self,
+        tid: Tid,
+        call: Call,
+        mut regs: Regs,
+        outcome: Outcome,
+    ) -> Result<(Option<i64>, Flow), Failure> {
+        let effect = match outcome {
+            Ok(effect) => effect,
+            Err(errno) => Effect::Done(-i64::from(errno.into_raw())),
+        };
+        let result = match effect {
+            Effect::Done(value) => value,
+            Effect::DoneCheckSignals(value) => {
+                self.note(call, value);
+                regs.skip_call(value);
+                return Ok((Some(value), self.run_with_signals(tid, regs)?));
+            }
+            Effect::Kernel => self.in_kernel(call, call.args)?,
+            Effect::KernelWith(args) => self.in_kernel(call, args)?,
+            Effect::MapFile(map) => self.map_file(map)?,
+            Effect::SetBase(base, value) => {
+                match base {
+                    SegmentBase::Fs => regs.fs_base = value,
+                    SegmentBase::Gs => regs.gs_base = value,
+                }
+                0
+            }
+            Effect::GetBase(base, addr) => self.get_base(tid, &regs, base, addr)?,
+            Effect::Spawn(spawn) => self.spawn(spawn, &regs)?,
+            Effect::ExitThread => {
+                self.contexts.remove(&tid);
+                return Ok((None, Flow::Ended));
+            }
+            Effect::ExitProcess(status) => return Ok((None, self.ends(End::Exited(status)))),
+            Effect::Die(signal) => return Ok((None, self.die(tid, signal, None))),
+            Effect::Exec(exec) => return self.exec(tid, call, exec, regs),
+            Effect::SignalReturn => return Ok((None, self.signal_return(tid, regs)?)),
+            Effect::Block(_) => {
+                return Err(self.unsupported(
+                    tid,
+                    call.sysno.name(),
+                    regs,
+                    "it waits, but was not announced as visible",
+                ));
+            }
+            Effect::Unsupported(why) => return Err(self.unsupported(tid, &describe(&call), regs, &why)),
+        };
+        self.note(call, result);
+        regs.skip_call(result);
+        Ok((Some(result), Flow::Run(regs)))
+    }
+
+    fn note(&mut self, call: Call, result: i64) {
+        self.transit.note(&[call.sysno.id() as u64, result as u64]);
+        self.transit.note(&call.args);
+    }
+
+    fn in_kernel(&mut self, call: Call, args: [u64; 6]) -> Result<i64, Failure> {
+        let result = self.task()?.inject(i64::from(call.sysno.id()), args)?;
+        if matches!(call.sysno, Sysno::munmap | Sysno::mremap) && result >= 0 {
+            self.code.unmapped(args[0], args[1]);
+        }
+        Ok(result)
+    }
+
+    fn get_base(&mut self, tid: Tid, regs: &Regs, base: SegmentBase, addr: u64) -> Result<i64, Failure> {
+        let value = match base {
+            SegmentBase::Fs => regs.fs_base,
+            SegmentBase::Gs => regs.gs_base,
+        };
+        let written = self.with_cx(tid, Wake::Ready, |cx| cx.mem.write_u64(addr, value))?;
+        Ok(written.map_or(-i64::from(libc::EFAULT), |()| 0))
+    }
+
+    /// The new thread starts as a copy of its maker, with its own stack and TLS.
+    fn spawn(&mut self, spawn: Spawn, regs: &Regs) -> Result<i64, Failure> {
+        let mut child = *regs;
+        child.skip_call(0);
+        if spawn.stack != 0 {
+            child.rsp = spawn.stack;
+        }
+        if let Some(tls) = spawn.tls {
+            child.fs_base = tls;
+        }
+        let xstate = Some(self.task()?.xstate()?);
+        self.contexts.insert(
+            spawn.child,
+            super::Context {
+                regs: child,
+                xstate,
+                ..Default::default()
+            },
+        );
+        Ok(i64::from(spawn.child))
+    }
+
+    /// A clear stop: what was called, by whom, from where.
+    pub(super) fn unsupported(&mut self, tid: Tid, what: &str, regs: Regs, why: &str) -> Failure {
+        let mut failure = Failure::unsupported(format!("{what} in thread {tid} cannot be modelled: {why}"));
+        failure.details = self.backtrace(&regs);
+        failure.hint("docs/syscalls.md says what becomes of each system call and why")
+    }
+}
+
+/// The call with its arguments, as strace would begin to show it.
+pub(crate) fn describe(call: &Call) -> String {
+    let args: Vec<String> = call
+        .args
+        .iter()
+        .map(|arg| {
+            if *arg < 4096 {
+                arg.to_string()
+            } else {
+                format!("{arg:#x}")
+            }
+        })
+        .collect();
+    format!("{}({})", call.sysno.name(), args.join(", "))
+}

@@ -1,0 +1,46 @@
+//! What a virtual thread is while it does not run: registers, extended state, and where it parked.
+
+use crate::hooks::{SiteKind, SyncOp};
+use tracee::{Regs, XState};
+
+/// A parked thread.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// At a system call: as at the stop (`rip` behind the instruction, `orig_rax` the number).
+    /// At a hook: `rip` at the hooked instruction.
+    pub regs: Regs,
+    /// Saved when another thread is loaded into the kernel task; `None` while this one still is.
+    pub xstate: Option<XState>,
+    /// The hooked operation before which the thread stands.
+    pub hook: Option<HookOp>,
+    /// It stands in a loop that only another thread, or time, can end.
+    pub spins: bool,
+}
+
+/// A hooked operation, decoded when the thread parked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookOp {
+    pub site: u64,
+    pub kind: SiteKind,
+    /// For a lock function: what it works on.
+    pub sync: Option<SyncOp>,
+    /// The address that the operation is about.
+    pub object: u64,
+}
+
+impl HookOp {
+    pub fn is_pause(&self) -> bool {
+        matches!(self.kind, SiteKind::Pause)
+    }
+
+    pub fn name(&self) -> &'static str {
+        match (&self.sync, &self.kind) {
+            (Some(op), _) => op.function.name(),
+            (None, SiteKind::Atomic(_)) => "atomic",
+            (None, SiteKind::Pause) => "pause",
+            (None, SiteKind::Memory(_)) => "memory",
+            (None, SiteKind::Random(_)) => "random",
+            (None, SiteKind::Sync(function)) => function.name(),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Which threads can move, and when time passes.
+
+use super::Session;
+use super::memory::TaskMemory;
+use crate::hooks::{self, Blocked};
+use crate::trace::End;
+use std::collections::BTreeSet;
+use syscall_model::{Pending, Sysno, Tid, Wake};
+
+/// Yields in a row after which a thread counts as waiting for time to pass.
+const PATIENCE: u32 = 2;
+
+impl Session {
+    /// The threads that can perform their next operation, sorted. Empty only at the end of the execution.
+    pub fn enabled(&self) -> Vec<Tid> {
+        if self.ended.is_some() {
+            return Vec::new();
+        }
+        let able: BTreeSet<Tid> = self.able().collect();
+        let fair: Vec<Tid> = able
+            .iter()
+            .copied()
+            .filter(|&tid| !self.yields(tid, &able))
+            .collect();
+        // Threads that all wait for one another to move have all moved as far as they can.
+        if fair.is_empty() {
+            able.into_iter().collect()
+        } else {
+            fair
+        }
+    }
+
+    /// Threads that could run if nobody had to be fair.
+    pub(super) fn able(&self) -> impl Iterator<Item = Tid> + '_ {
+        self.model
+            .threads
+            .keys()
+            .copied()
+            .filter(|&tid| self.can_run(tid))
+    }
+
+    fn yields(&self, tid: Tid, able: &BTreeSet<Tid>) -> bool {
+        self.model
+            .thread(tid)
+            .yields_to
+            .iter()
+            .any(|other| able.contains(other))
+    }
+
+    fn can_run(&self, tid: Tid) -> bool {
+        if self.model.signals.deliverable(self.model.thread(tid)).is_some() {
+            return true;
+        }
+        match self.model.wake_reason(tid) {
+            Some(Wake::Ready) => self.lock_state(tid) == Blocked::No,
+            Some(Wake::TimedOut) => true,
+            // A timed lock waits for its deadline in the model, for the lock itself here.
+            None => self.is_hooked(tid) && self.lock_state(tid) == Blocked::No,
+        }
+    }
+
+    fn is_hooked(&self, tid: Tid) -> bool {
+        matches!(self.model.thread(tid).pending, Pending::Hook(_))
+    }
+
+    /// Would the lock function before which this thread stands block?
+    pub(crate) fn lock_state(&self, tid: Tid) -> Blocked {
+        let Some(op) = self.contexts.get(&tid).and_then(|c| c.hook.as_ref()?.sync) else {
+            return Blocked::No;
+        };
+        let Some(task) = &self.task else {
+            return Blocked::No;
+        };
+        hooks::would_block(&op, tid, &TaskMemory::new(task))
+    }
+
+    /// After a transition: if nobody can move, or all who can only yield, time passes; if that does not help
+    /// either, the execution has ended.
+    pub(super) fn settle(&mut self) {
+        while self.ended.is_none() {
+            let able: Vec<Tid> = self.able().collect();
+            if !able.iter().all(|&tid| self.idles(tid)) {
+                return;
+            }
+            let now = self.model.clock.now();
+            match self.model.next_deadline().filter(|&deadline| deadline > now) {
+                Some(deadline) => {
+                    self.model.advance_clock(deadline);
+                    for thread in self.model.threads.values_mut() {
+                        thread.idle_yields = 0;
+                    }
+                }
+                None if able
+                    .iter()
+                    .all(|tid| self.contexts.get(tid).is_some_and(|c| c.spins)) =>
+                {
+                    self.ended = Some(End::Deadlock);
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Does this thread do nothing but yield?
+    fn idles(&self, tid: Tid) -> bool {
+        let thread = self.model.thread(tid);
+        let yielding = match &thread.pending {
+            Pending::Spin => true,
+            Pending::Call(call) => call.sysno == Sysno::sched_yield,
+            Pending::Hook(_) => self
+                .contexts
+                .get(&tid)
+                .and_then(|c| c.hook.as_ref())
+                .is_some_and(|h| h.is_pause()),
+            _ => false,
+        };
+        yielding && thread.idle_yields >= PATIENCE
+    }
+
+    /// `tid` has let the others go first: it runs again when each of those that can move now has moved.
+    pub(super) fn yield_from(&mut self, tid: Tid) {
+        let others: BTreeSet<Tid> = self.able().filter(|&other| other != tid).collect();
+        let thread = self.model.thread_mut(tid);
+        thread.yields_to = others;
+        thread.idle_yields += 1;
+    }
+}

@@ -1,0 +1,125 @@
+//! Parking points that never reach the kernel: a thread hits an `int3` that [`Code`](crate::code::Code) put there.
+
+use super::context::HookOp;
+use super::step::Flow;
+use super::{Session, TaskMemory};
+use crate::code::gp_regs;
+use crate::error::Failure;
+use crate::hooks::{self, RandomInsn, SiteKind, SyncOp};
+use crate::trace::Operation;
+use syscall_model::signals::SigInfo;
+use syscall_model::{GuestMemoryExt, OnSignal, Pending, Tid, Wait};
+use tracee::Regs;
+
+impl Session {
+    /// The thread executed an `int3`: one of our hooks, or its own.
+    pub(super) fn on_breakpoint(&mut self, tid: Tid) -> Result<Flow, Failure> {
+        let mut regs = *self.task()?.regs()?;
+        let address = regs.rip - 1;
+        let Some(site) = self.code.site(address) else {
+            return self.fault(tid, SigInfo::kernel(libc::SIGTRAP), regs);
+        };
+        regs.rip = address;
+        if let SiteKind::Random(instruction) = site.kind {
+            let after = self.emulate_random(regs, instruction, site.len);
+            return Ok(self.after_invisible(tid, after));
+        }
+        if self.model.threads.len() == 1 && !matches!(site.kind, SiteKind::Pause) {
+            // Nobody else is there to notice; a lock that it holds itself is found in the kernel's way.
+            regs.rip = site.slot;
+            return Ok(Flow::Run(regs));
+        }
+        let op = self.decode(address, site.kind, &regs)?;
+        self.model.thread_mut(tid).wait = self.timeout_of(op.sync.as_ref())?;
+        self.context(tid).hook = Some(op);
+        Ok(self.park(tid, regs, Pending::Hook(address)))
+    }
+
+    fn decode(&mut self, site: u64, kind: SiteKind, regs: &Regs) -> Result<HookOp, Failure> {
+        let memory = TaskMemory::new(self.task()?);
+        let sync = match kind {
+            SiteKind::Sync(function) => Some(hooks::sync_op(function, function_args(regs), &memory)),
+            _ => None,
+        };
+        let object = match kind {
+            SiteKind::Atomic(access) => access.effective_address(&gp_regs(regs)),
+            SiteKind::Memory(accesses) => accesses
+                .iter()
+                .next()
+                .map_or(0, |access| access.effective_address(&gp_regs(regs))),
+            _ => sync.as_ref().map_or(0, |op| op.object),
+        };
+        Ok(HookOp {
+            site,
+            kind,
+            sync,
+            object,
+        })
+    }
+
+    /// A timed lock is able to run, and fails, when its time has come.
+    fn timeout_of(&mut self, op: Option<&SyncOp>) -> Result<Option<Wait>, Failure> {
+        let Some(timeout) = op.filter(|op| op.mutex.is_none()).and_then(|op| op.timeout) else {
+            return Ok(None);
+        };
+        let moment = TaskMemory::new(self.task()?).read_timespec(timeout.address);
+        let clock = &self.model.clock;
+        Ok(moment.ok().map(|moment| {
+            let deadline = if timeout.clock as i32 == libc::CLOCK_REALTIME {
+                clock.monotonic_of_realtime(moment)
+            } else {
+                moment
+            };
+            Wait::sleep(Some(deadline), OnSignal::Restart)
+        }))
+    }
+
+    /// The thread goes through its hook: it executes the displaced instruction and jumps back behind it.
+    pub(super) fn perform_hook(&mut self, tid: Tid, mut regs: Regs) -> Result<(Operation, Flow), Failure> {
+        self.model.end_wait(tid);
+        let Some(op) = self.context(tid).hook.take() else {
+            return Err(Failure::unsupported(format!(
+                "thread {tid} stands before a hook that nobody set"
+            )));
+        };
+        let Some(site) = self.code.site(op.site) else {
+            return Err(Failure::unsupported(format!(
+                "the code at {:#x} was unmapped under thread {tid}",
+                op.site
+            )));
+        };
+        regs.rip = site.slot;
+        Ok((
+            Operation::Sync {
+                name: op.name().to_owned(),
+                object: op.object,
+            },
+            Flow::Run(regs),
+        ))
+    }
+
+    /// `rdrand` and `rdseed` draw from the model's stream and always succeed.
+    fn emulate_random(&mut self, mut regs: Regs, instruction: RandomInsn, len: u8) -> Regs {
+        const ARITHMETIC_FLAGS: u64 = 0x8d5;
+        const CARRY: u64 = 1;
+        let mut bytes = [0; 8];
+        self.model.random.fill(&mut bytes);
+        let value = u64::from_le_bytes(bytes);
+        let register = crate::code::register_mut(&mut regs, instruction.dest);
+        if let Some(register) = register {
+            *register = match instruction.width {
+                2 => (*register & !0xffff) | (value & 0xffff),
+                4 => value & 0xffff_ffff,
+                _ => value,
+            };
+        }
+        regs.eflags = (regs.eflags & !ARITHMETIC_FLAGS) | CARRY;
+        regs.rip += u64::from(len);
+        regs
+    }
+}
+
+/// Arguments of a C function, as opposed to those of a system call.
+fn function_args(regs: &Regs) -> [u64; 6] {
+    [regs.rdi, regs.rsi, regs.rdx, regs.rcx, regs.r8, regs.r9]
+}

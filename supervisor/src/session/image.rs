@@ -1,0 +1,183 @@
+//! A new program image, and file mappings: the few things that must be done inside the task.
+
+use super::step::Flow;
+use super::{Context, Options, Session};
+use crate::error::Failure;
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore, SeedableRng};
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use syscall_model::effect::{Exec, MapFile, MapSource};
+use syscall_model::{Call, Pending, Sysno, Tid};
+use tracee::{ImageOptions, Outcome, Resume, Scratch, SpawnError, SpawnStep, Stop};
+
+/// Where injected calls run: far from what the kernel hands out, the same in every run.
+pub(super) const SCRATCH: Scratch = Scratch {
+    addr: 0x6fff_0000_0000,
+    len: 0x4000,
+};
+/// Strings for injected calls; the first page holds code.
+const STRINGS: u64 = SCRATCH.addr + 0x1000;
+const STRINGS_LEN: u64 = SCRATCH.len - 0x1000;
+
+impl Session {
+    /// Right after exec: takes away what differs from run to run, and hooks the code that is there.
+    pub(super) fn new_image(&mut self) -> Result<(), Failure> {
+        let mut random = [0; 16];
+        // A stream of its own: how much of the model's the program draws must not matter here.
+        ChaCha8Rng::seed_from_u64(self.options.config.random_seed ^ 0x4154_5f52_414e_444f)
+            .fill_bytes(&mut random);
+        let task = self.task()?;
+        task.prepare_image(&ImageOptions {
+            scratch_addr: SCRATCH.addr,
+            scratch_len: SCRATCH.len,
+            random,
+            hide_tsc: true,
+        })?;
+        let maps = crate::code::read_maps(task.pid())?;
+        self.code.reset();
+        let Some(task) = self.task.as_mut() else {
+            return Ok(());
+        };
+        for map in maps.iter().filter(|map| map.executable) {
+            if let Some(path) = &map.path {
+                self.code
+                    .hook_mapping(task, path, map.start, map.end - map.start, map.offset)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `execve` by the program itself: the kernel does it, then everything starts over but the model.
+    pub(super) fn exec(
+        &mut self,
+        tid: Tid,
+        call: Call,
+        exec: Exec,
+        regs: tracee::Regs,
+    ) -> Result<(Option<i64>, Flow), Failure> {
+        let (argv, envp) = match call.sysno {
+            Sysno::execveat => (call.args[2], call.args[3]),
+            _ => (call.args[1], call.args[2]),
+        };
+        let path = exec.path.clone();
+        if let Err(refusal) =
+            crate::program::Program::find(std::ffi::OsStr::from_bytes(&path), Path::new("/"))
+        {
+            return Err(self.unsupported(
+                tid,
+                &format!("execve of {}", String::from_utf8_lossy(&path)),
+                regs,
+                &refusal.reason,
+            ));
+        }
+        let name = self.string(&path)?;
+        let Some(mut task) = self.task.take() else {
+            return Err(Failure::unsupported("the program is gone"));
+        };
+        task.enter_call()?;
+        task.replace_call(libc::SYS_execve, [name, argv, envp, 0, 0, 0])?;
+        let stopped = match task.resume(Resume::Syscall, None)?.wait_ignoring_ticks()? {
+            Outcome::Stopped(stopped) => stopped,
+            other => {
+                return Err(Failure::unsupported(format!(
+                    "execve ended the program: {other:?}"
+                )));
+            }
+        };
+        let is_new = *stopped.stop() == Stop::Exec;
+        self.task = Some(stopped);
+        if !is_new {
+            let result = self.task()?.regs()?.rax as i64;
+            self.transit.note(&[call.sysno.id() as u64, result as u64]);
+            let mut regs = regs;
+            regs.skip_call(result);
+            return Ok((Some(result), Flow::Run(regs)));
+        }
+        self.model.exec(&path);
+        let pid = self.model.process.pid;
+        self.contexts = BTreeMap::from([(pid, Context::default())]);
+        self.loaded = pid;
+        self.new_image()?;
+        self.model.thread_mut(pid).pending = Pending::Running;
+        let start = *self.task()?.regs()?;
+        Ok((None, Flow::Run(start)))
+    }
+
+    /// Puts a NUL-terminated string where an injected call finds it.
+    fn string(&mut self, bytes: &[u8]) -> Result<u64, Failure> {
+        if bytes.len() as u64 >= STRINGS_LEN {
+            return Err(Failure::unsupported("a path longer than the kernel takes"));
+        }
+        let mut terminated = bytes.to_vec();
+        terminated.push(0);
+        self.task()?.memory().write(STRINGS, &terminated)?;
+        Ok(STRINGS)
+    }
+
+    /// Maps a file into the program; the raw result of `mmap`.
+    pub(super) fn map_file(&mut self, map: MapFile) -> Result<i64, Failure> {
+        match &map.source {
+            MapSource::Host(path) => self.map_host_file(&map, path),
+            MapSource::Bytes(bytes) => self.map_bytes(&map, bytes),
+        }
+    }
+
+    fn map_host_file(&mut self, map: &MapFile, path: &Path) -> Result<i64, Failure> {
+        let name = self.string(path.as_os_str().as_bytes())?;
+        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
+        let at = libc::AT_FDCWD as i64 as u64;
+        let task = self.task()?;
+        let fd = task.inject_checked("openat", libc::SYS_openat, [at, name, flags, 0, 0, 0])?;
+        let args = [
+            map.addr,
+            map.len,
+            map.prot as u64,
+            map.flags as u64,
+            fd,
+            map.offset,
+        ];
+        let address = task.inject(libc::SYS_mmap, args)?;
+        task.inject_checked("close", libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+        if address >= 0 && map.prot & libc::PROT_EXEC != 0 {
+            let Some(task) = self.task.as_mut() else {
+                return Ok(address);
+            };
+            self.code
+                .hook_mapping(task, path, address as u64, map.len, map.offset)?;
+        }
+        Ok(address)
+    }
+
+    fn map_bytes(&mut self, map: &MapFile, bytes: &[u8]) -> Result<i64, Failure> {
+        let flags = (map.flags & !(libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE))
+            | libc::MAP_PRIVATE
+            | libc::MAP_ANONYMOUS;
+        let task = self.task()?;
+        let args = [map.addr, map.len, map.prot as u64, flags as u64, u64::MAX, 0];
+        let address = task.inject(libc::SYS_mmap, args)?;
+        if address >= 0 {
+            let len = bytes.len().min(map.len as usize);
+            task.memory().write_forced(address as u64, &bytes[..len])?;
+        }
+        Ok(address)
+    }
+}
+
+/// A launch that failed, in words that help.
+pub(super) fn launch_failure(options: &Options, error: SpawnError) -> Failure {
+    let program = options.program.path.display();
+    match &error {
+        SpawnError::Child {
+            step: SpawnStep::Exec,
+            errno,
+        } => Failure::unsupported(format!("{program}: cannot be executed: {errno}"))
+            .hint("check its permissions, its interpreter and its file system (noexec?)"),
+        SpawnError::Trace(_) | SpawnError::Child { .. } | SpawnError::Supervisor { .. } => {
+            Failure::unsupported(format!("{program}: cannot be put under control: {error}"))
+                .hint("tracefork doctor tells what this machine allows")
+        }
+        _ => Failure::unsupported(format!("{program}: {error}")),
+    }
+}

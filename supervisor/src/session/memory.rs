@@ -1,0 +1,92 @@
+//! The task's memory and the host's files, as the model wants to see them.
+
+use super::Options;
+use crate::hooks;
+use std::sync::Arc;
+use syscall_model::fs::{Attributes, Host, HostEntry, HostFile, RealHost};
+use syscall_model::{Errno, Fault, GuestMemory};
+use tracee::Stopped;
+
+/// Memory of the stopped task.
+pub struct TaskMemory<'a>(tracee::Memory<'a>);
+
+impl<'a> TaskMemory<'a> {
+    pub fn new(task: &'a Stopped) -> Self {
+        Self(task.memory())
+    }
+}
+
+impl GuestMemory for TaskMemory<'_> {
+    fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), Fault> {
+        self.0.read(addr, out).map_err(|_| Fault(addr))
+    }
+
+    fn write(&mut self, addr: u64, data: &[u8]) -> Result<(), Fault> {
+        self.0.write(addr, data).map_err(|_| Fault(addr))
+    }
+}
+
+impl hooks::GuestMemory for TaskMemory<'_> {
+    fn read(&self, address: u64, buffer: &mut [u8]) -> Option<()> {
+        self.0.read(address, buffer).ok()
+    }
+}
+
+/// The real file system, and the files in `/proc/self` that only the live process knows.
+#[derive(Clone, Debug)]
+pub struct ProcessHost {
+    pid: i32,
+    files: RealHost,
+    command_line: Vec<u8>,
+    environment: Vec<u8>,
+}
+
+impl ProcessHost {
+    pub fn new(pid: i32, options: &Options) -> Self {
+        let terminated =
+            |parts: Vec<Vec<u8>>| parts.into_iter().flat_map(|p| [p, vec![0]].concat()).collect();
+        let environment = options
+            .env
+            .iter()
+            .map(|(k, v)| [k.as_slice(), b"=", v].concat())
+            .collect();
+        Self {
+            pid,
+            files: RealHost,
+            command_line: terminated(options.argv.clone()),
+            environment: terminated(environment),
+        }
+    }
+
+    /// Another kernel task carries the program from now on.
+    pub fn follow(&mut self, pid: i32) {
+        self.pid = pid;
+    }
+}
+
+impl Host for ProcessHost {
+    fn lstat(&self, path: &[u8]) -> Result<Attributes, Errno> {
+        self.files.lstat(path)
+    }
+
+    fn read_link(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.files.read_link(path)
+    }
+
+    fn read_dir(&self, path: &[u8]) -> Result<Vec<HostEntry>, Errno> {
+        self.files.read_dir(path)
+    }
+
+    fn open(&self, path: &[u8]) -> Result<Arc<dyn HostFile>, Errno> {
+        self.files.open(path)
+    }
+
+    fn process_file(&self, name: &[u8]) -> Option<Vec<u8>> {
+        match name {
+            b"cmdline" => Some(self.command_line.clone()),
+            b"environ" => Some(self.environment.clone()),
+            b"maps" | b"auxv" => std::fs::read(format!("/proc/{}/{}", self.pid, name.escape_ascii())).ok(),
+            _ => None,
+        }
+    }
+}

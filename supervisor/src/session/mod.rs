@@ -1,0 +1,168 @@
+//! One execution of the program under test: the task, the model, the virtual threads, and how they move.
+//!
+//! Between two calls of [`Session::step`] the one kernel task is stopped and every virtual thread is parked
+//! before its next visible operation. A step lets one thread perform its operation and run to the next.
+//!
+//! - `step.rs`: a transition, from the pending operation to the next parking point
+//! - `calls.rs`: system calls and what the model says of them
+//! - `hooked.rs`: parking points that never reach the kernel
+//! - `signals.rs`: delivery of signals, faults, emulated instructions
+//! - `image.rs`: a new program image, file mappings
+//! - `spin.rs`: loops that wait for another thread without saying so
+//! - `stacks.rs`: what every thread is doing, for people
+//! - `enabled.rs`: which threads can move; when time passes
+
+mod calls;
+mod context;
+mod enabled;
+mod hooked;
+mod image;
+mod memory;
+mod signals;
+mod spin;
+mod stacks;
+mod step;
+
+pub use context::Context;
+pub use memory::{ProcessHost, TaskMemory};
+
+use crate::code::Code;
+use crate::error::Failure;
+use crate::hooks::Preempt;
+use crate::program::Program;
+use crate::trace::End;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use syscall_model::{Config, Cx, Model, Tid, Wake, table};
+use tracee::{Filter, Launch, Scratch, Stopped, Ticker};
+
+/// Environment variables, in order.
+pub type Environment = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// What to run and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub program: Program,
+    pub argv: Vec<Vec<u8>>,
+    pub env: Environment,
+    pub config: Config,
+    pub preempt: Preempt,
+    /// The core for supervisor and task: a stop costs less than half on one core.
+    pub core: Option<usize>,
+}
+
+/// A crash, with the thread that had it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crash {
+    pub thread: Tid,
+    pub signal: i32,
+    /// The faulting address, where the signal has one.
+    pub address: Option<u64>,
+}
+
+/// One execution.
+pub struct Session {
+    /// `None` only while the task runs, and after it is gone.
+    task: Option<Stopped>,
+    pub(crate) model: Model,
+    contexts: BTreeMap<Tid, Context>,
+    /// Whose extended processor state the kernel task has.
+    loaded: Tid,
+    host: ProcessHost,
+    code: Code,
+    options: Options,
+    ended: Option<End>,
+    crash: Option<Crash>,
+    /// Invisible operations of the transition under way.
+    transit: step::Transit,
+    _ticker: Ticker,
+}
+
+impl Session {
+    /// Starts the program and runs it to its first parking point.
+    pub fn start(options: Options) -> Result<Self, Failure> {
+        let launch = Launch {
+            program: options.program.path.clone(),
+            argv: options.argv.iter().map(|a| os(a)).collect(),
+            env: options.env.iter().map(|(k, v)| (os(k), os(v))).collect(),
+            cwd: PathBuf::from(os(&options.config.cwd)),
+            filter: Filter::new(table::allowed(), Scratch::allow_ip(image::SCRATCH.addr)),
+            core: options.core,
+            hide_tsc: true,
+        };
+        let task = launch
+            .spawn()
+            .map_err(|error| image::launch_failure(&options, error))?;
+        let ticker = Ticker::start(spin::TICK)
+            .map_err(|errno| Failure::unsupported(format!("no timer for the supervisor: {errno}")))?;
+        let pid = options.config.pid;
+        let mut session = Self {
+            host: ProcessHost::new(task.pid(), &options),
+            task: Some(task),
+            model: Model::new(&options.config),
+            contexts: BTreeMap::from([(pid, Context::default())]),
+            loaded: pid,
+            code: Code::new(options.preempt),
+            options,
+            ended: None,
+            crash: None,
+            transit: step::Transit::default(),
+            _ticker: ticker,
+        };
+        session.new_image()?;
+        session.run_to_park(pid)?;
+        Ok(session)
+    }
+
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    pub fn host(&self) -> &ProcessHost {
+        &self.host
+    }
+
+    /// How the execution ended, if it has.
+    pub fn end(&self) -> Option<&End> {
+        self.ended.as_ref()
+    }
+
+    pub fn crash(&self) -> Option<&Crash> {
+        self.crash.as_ref()
+    }
+
+    /// Kills and reaps the task.
+    pub fn finish(mut self) {
+        if let Some(task) = self.task.take() {
+            task.kill();
+        }
+    }
+
+    /// The task, between steps.
+    fn task(&mut self) -> Result<&mut Stopped, Failure> {
+        self.task
+            .as_mut()
+            .ok_or_else(|| Failure::unsupported("the program under test is gone"))
+    }
+
+    /// Runs `work` in the context of a handler of the model.
+    fn with_cx<R>(&mut self, tid: Tid, wake: Wake, work: impl FnOnce(&mut Cx) -> R) -> Result<R, Failure> {
+        let task = self
+            .task
+            .as_ref()
+            .ok_or_else(|| Failure::unsupported("the program under test is gone"))?;
+        let mut mem = TaskMemory::new(task);
+        let mut cx = Cx {
+            model: &mut self.model,
+            mem: &mut mem,
+            host: &self.host,
+            tid,
+            wake,
+        };
+        Ok(work(&mut cx))
+    }
+}
+
+fn os(bytes: &[u8]) -> std::ffi::OsString {
+    std::os::unix::ffi::OsStringExt::from_vec(bytes.to_vec())
+}

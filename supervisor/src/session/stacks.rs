@@ -1,0 +1,119 @@
+//! Symbolised stacks of the virtual threads, for people.
+
+use super::Session;
+use crate::code::read_maps;
+use crate::hooks::Blocked;
+use crate::symbols::{Mapping, Symbolizer, UnwindRegs, format_backtrace};
+use syscall_model::{Pending, Tid, WaitFor};
+use tracee::Regs;
+
+/// Frames shown of one stack.
+const MAX_FRAMES: usize = 32;
+
+impl Session {
+    /// Every thread's stack, the one that crashed first.
+    pub fn stacks(&self) -> Vec<String> {
+        let mut tids: Vec<Tid> = self.contexts.keys().copied().collect();
+        let guilty = self.crash.as_ref().map(|crash| crash.thread);
+        tids.sort_by_key(|&tid| (Some(tid) != guilty, tid));
+        let Some(mut symbols) = self.symbolizer() else {
+            return Vec::new();
+        };
+        let mut lines = Vec::new();
+        for tid in tids {
+            let Some(context) = self.contexts.get(&tid) else {
+                continue;
+            };
+            lines.push(format!("thread {tid} {}", self.doing(tid)));
+            lines.extend(
+                self.frames(&mut symbols, &context.regs)
+                    .into_iter()
+                    .map(|line| format!("  {line}")),
+            );
+        }
+        lines
+    }
+
+    /// The stack of whatever has these registers.
+    pub(super) fn backtrace(&self, regs: &Regs) -> Vec<String> {
+        self.symbolizer()
+            .map(|mut symbols| self.frames(&mut symbols, regs))
+            .unwrap_or_default()
+    }
+
+    /// What the thread is about to do, in words.
+    pub(crate) fn doing(&self, tid: Tid) -> String {
+        let Some(thread) = self.model.threads.get(&tid) else {
+            return "has ended".to_owned();
+        };
+        if let Some(crash) = self.crash.as_ref().filter(|crash| crash.thread == tid) {
+            return format!("got {}", crate::trace::signal_name(crash.signal));
+        }
+        let hook = self.contexts.get(&tid).and_then(|context| context.hook.as_ref());
+        let before = match &thread.pending {
+            Pending::Start => "has not started".to_owned(),
+            Pending::Call(call) => format!("before {}", super::calls::describe(call)),
+            Pending::Hook(_) => hook.map_or("before a hook".to_owned(), |op| {
+                format!("before {}({:#x})", op.name(), op.object)
+            }),
+            Pending::Return(result) => format!("returns {result} from its call"),
+            Pending::Spin => "spins".to_owned(),
+            Pending::Running => "runs".to_owned(),
+        };
+        format!("{before}{}", self.waiting_for(tid))
+    }
+
+    fn waiting_for(&self, tid: Tid) -> String {
+        match self.lock_state(tid) {
+            Blocked::No => {}
+            Blocked::HeldBy(owner) if owner == tid => return ", which it holds itself".to_owned(),
+            Blocked::HeldBy(owner) => return format!(", held by thread {owner}"),
+            Blocked::Held => return ", held".to_owned(),
+            Blocked::Readers => return ", held by readers".to_owned(),
+            Blocked::WriterWaiting => return ", a writer waits".to_owned(),
+            Blocked::Zero => return ", which is 0".to_owned(),
+        }
+        match &self.model.thread(tid).wait {
+            Some(wait) if self.model.wake_reason(tid).is_none() => match &wait.on {
+                WaitFor::Nothing => ", sleeping".to_owned(),
+                WaitFor::Futex(addr) => format!(", waiting for the futex at {addr:#x}"),
+                WaitFor::Ready(_) => ", waiting for input or room".to_owned(),
+                WaitFor::Signals(_) => ", waiting for a signal".to_owned(),
+            },
+            _ => String::new(),
+        }
+    }
+
+    fn symbolizer(&self) -> Option<Symbolizer> {
+        let mut symbols = Symbolizer::new();
+        let maps = read_maps(self.task.as_ref()?.pid()).ok()?;
+        let own: Vec<&std::path::Path> = self.code.own_modules().collect();
+        let mappings = maps.into_iter().filter_map(|map| {
+            let path = map.path?;
+            Some(Mapping {
+                range: map.start..map.end,
+                file_offset: map.offset,
+                is_executable: map.executable,
+                is_own: own.contains(&path.as_path()),
+                path,
+            })
+        });
+        symbols.set_mappings(mappings.collect());
+        Some(symbols)
+    }
+
+    fn frames(&self, symbols: &mut Symbolizer, regs: &Regs) -> Vec<String> {
+        let Some(task) = &self.task else { return Vec::new() };
+        let frames = symbols.backtrace(
+            UnwindRegs {
+                rip: regs.rip,
+                rsp: regs.rsp,
+                rbp: regs.rbp,
+            },
+            |address| task.memory().read_u64(address).ok(),
+            |ip| Some(self.code.original_ip(ip)),
+            MAX_FRAMES,
+        );
+        format_backtrace(&frames).lines().map(str::to_owned).collect()
+    }
+}

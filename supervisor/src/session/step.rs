@@ -1,0 +1,228 @@
+//! A transition: one thread performs its pending operation and runs to its next parking point.
+
+use super::Session;
+use crate::error::Failure;
+use crate::trace::{End, Operation, Step};
+use syscall_model::{Pending, Tid};
+use tracee::{Outcome, Regs, Resume, Stop};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Invisible calls in one transition after which the thread counts as spinning.
+const MAX_INVISIBLE: u32 = 100_000;
+
+/// What happened on the way between two parking points.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Transit {
+    pub digest: u64,
+    pub invisible: u32,
+}
+
+impl Transit {
+    pub fn note(&mut self, words: &[u64]) {
+        for word in words {
+            self.digest = xxh3_64_with_seed(&word.to_le_bytes(), self.digest);
+        }
+    }
+}
+
+/// Where a thread is after its operation was performed.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "passed by value, never stored: a box would cost an allocation per stop"
+)]
+pub(super) enum Flow {
+    /// Its registers are ready: it runs.
+    Run(Regs),
+    /// It stands where it stood and waits.
+    Parked,
+    /// It is gone, or the whole process is.
+    Ended,
+    /// It ran into a stop that is not dealt with yet.
+    Again,
+}
+
+impl Session {
+    /// Lets `tid`, one of [`Session::enabled`], make its transition.
+    pub fn step(&mut self, tid: Tid) -> Result<Step, Failure> {
+        self.transit = Transit::default();
+        self.model.clock.visible_operation();
+        self.load(tid)?;
+        let at = self.context(tid).regs.rip;
+        let (operation, flow) = self.perform(tid)?;
+        if let Flow::Run(regs) = flow {
+            self.go(tid, regs)?;
+        }
+        self.moved(tid, &operation);
+        self.settle();
+        Ok(Step {
+            thread: tid,
+            operation,
+            at,
+            digest: self.transit.digest,
+        })
+    }
+
+    /// Keeps the books of fairness.
+    fn moved(&mut self, tid: Tid, operation: &Operation) {
+        for thread in self.model.threads.values_mut() {
+            thread.yields_to.remove(&tid);
+        }
+        if !self.model.threads.contains_key(&tid) || self.ended.is_some() {
+            return;
+        }
+        let yielded = match operation {
+            Operation::Spin => true,
+            Operation::Call { number, .. } => i64::from(*number) == libc::SYS_sched_yield,
+            Operation::Sync { name, .. } => name == "pause",
+            _ => false,
+        };
+        if yielded {
+            self.yield_from(tid);
+        } else {
+            self.model.thread_mut(tid).idle_yields = 0;
+        }
+    }
+
+    /// Performs the operation before which the thread is parked.
+    fn perform(&mut self, tid: Tid) -> Result<(Operation, Flow), Failure> {
+        if let Some((signal, flow)) = self.take_signal(tid)? {
+            return Ok((Operation::Signal { number: signal }, flow));
+        }
+        let pending = self.model.thread(tid).pending.clone();
+        let mut regs = self.context(tid).regs;
+        match pending {
+            Pending::Start => Ok((Operation::Start, Flow::Run(regs))),
+            Pending::Running | Pending::Spin => Ok((Operation::Spin, Flow::Run(regs))),
+            Pending::Return(result) => {
+                self.model.end_wait(tid);
+                regs.skip_call(result);
+                Ok((Operation::Wake { result }, Flow::Run(regs)))
+            }
+            Pending::Call(call) => self.perform_call(tid, call, regs),
+            Pending::Hook(_) => self.perform_hook(tid, regs),
+        }
+    }
+
+    /// Makes `tid` the thread whose extended state the task has.
+    fn load(&mut self, tid: Tid) -> Result<(), Failure> {
+        if self.loaded == tid {
+            return Ok(());
+        }
+        let task = self
+            .task
+            .as_mut()
+            .ok_or_else(|| Failure::unsupported("the program under test is gone"))?;
+        if let Some(context) = self.contexts.get_mut(&self.loaded) {
+            context.xstate = Some(task.xstate()?);
+        }
+        if let Some(xstate) = self
+            .contexts
+            .get_mut(&tid)
+            .and_then(|context| context.xstate.take())
+        {
+            task.set_xstate(&xstate)?;
+        }
+        self.loaded = tid;
+        Ok(())
+    }
+
+    pub(super) fn context(&mut self, tid: Tid) -> &mut super::Context {
+        self.contexts.entry(tid).or_default()
+    }
+
+    /// The thread runs from these registers to its next parking point.
+    pub(super) fn go(&mut self, tid: Tid, regs: Regs) -> Result<(), Failure> {
+        self.model.thread_mut(tid).pending = Pending::Running;
+        self.task()?.set_regs(regs);
+        self.run_to_park(tid)
+    }
+
+    /// Resumes the task, whose registers are set, until its thread parks or ends.
+    pub(super) fn run_to_park(&mut self, tid: Tid) -> Result<(), Failure> {
+        let mut watch = super::spin::Watch::default();
+        let mut flow = Flow::Run(*self.task()?.regs()?);
+        loop {
+            match flow {
+                Flow::Run(regs) => {
+                    self.task()?.set_regs(regs);
+                    self.run_to_stop(tid, &mut watch)?;
+                }
+                Flow::Again => {}
+                Flow::Parked | Flow::Ended => return Ok(()),
+            }
+            flow = match *self.task()?.stop() {
+                Stop::Seccomp { nr } => self.on_call(tid, nr)?,
+                Stop::Breakpoint => self.on_breakpoint(tid)?,
+                Stop::Signal { signo, code, addr } => self.on_signal(tid, signo, code, addr)?,
+                Stop::Interrupted => self.on_interrupt(tid)?,
+                Stop::ForeignCall { nr, .. } => {
+                    let regs = *self.task()?.regs()?;
+                    return Err(self.unsupported(
+                        tid,
+                        &format!("system call {nr} of the 32-bit ABI"),
+                        regs,
+                        "only the 64-bit ABI is",
+                    ));
+                }
+                other => {
+                    let what = format!("the program stopped in a way tracefork does not know: {other:?}");
+                    return Err(Failure::unsupported(what));
+                }
+            };
+        }
+    }
+
+    /// Lets the task run to its next stop; one that computes for long is interrupted for a look at it.
+    fn run_to_stop(&mut self, tid: Tid, watch: &mut super::spin::Watch) -> Result<(), Failure> {
+        let Some(task) = self.task.take() else {
+            return Err(Failure::unsupported("the program under test is gone"));
+        };
+        let mut running = task.resume(Resume::Cont, None)?;
+        loop {
+            match running.wait()? {
+                Outcome::Stopped(stopped) => {
+                    self.task = Some(stopped);
+                    return Ok(());
+                }
+                Outcome::Tick(still) => {
+                    if watch.is_due() {
+                        still.interrupt()?;
+                    }
+                    running = still;
+                }
+                Outcome::Exited(code) => return Err(lost(tid, format!("exited with {code}"))),
+                Outcome::Killed(signal) => return Err(lost(tid, format!("was killed by signal {signal}"))),
+            }
+        }
+    }
+
+    /// The thread stops here, before `pending`.
+    pub(super) fn park(&mut self, tid: Tid, regs: Regs, pending: Pending) -> Flow {
+        self.context(tid).regs = regs;
+        self.model.thread_mut(tid).pending = pending;
+        Flow::Parked
+    }
+
+    /// One more invisible operation; too many of them in a row are a spin loop.
+    pub(super) fn after_invisible(&mut self, tid: Tid, mut regs: Regs) -> Flow {
+        self.transit.invisible += 1;
+        if self.transit.invisible < MAX_INVISIBLE || self.model.threads.len() == 1 {
+            return Flow::Run(regs);
+        }
+        regs.orig_rax = tracee::NO_CALL;
+        self.context(tid).hook = None;
+        self.park(tid, regs, Pending::Spin)
+    }
+
+    pub(super) fn ends(&mut self, end: End) -> Flow {
+        self.ended = Some(end);
+        Flow::Ended
+    }
+}
+
+fn lost(tid: Tid, how: String) -> Failure {
+    Failure::unsupported(format!(
+        "the program {how} while thread {tid} ran, and not by its own doing"
+    ))
+    .hint("something outside killed it: the out-of-memory killer, a limit, a person")
+}

@@ -1,0 +1,97 @@
+//! The trace file.
+//!
+//! ```text
+//! offset  size  what
+//! 0       10    "TRACEFORK\n"
+//! 10      4     format version, little-endian
+//! 14      32    BLAKE3 of everything that follows
+//! 46      …     zstd of the postcard encoding of `Trace`
+//! ```
+//! Fields are only ever added at the end of a structure, with a new version.
+
+use super::Trace;
+use crate::error::{ExitCode, Failure};
+use std::path::Path;
+
+const MAGIC: &[u8; 10] = b"TRACEFORK\n";
+const VERSION: u32 = 1;
+const BODY: usize = MAGIC.len() + 4 + 32;
+/// Zstandard at its default level: traces are small and repetitive.
+const LEVEL: i32 = 3;
+
+pub fn encode(trace: &Trace) -> Result<Vec<u8>, Failure> {
+    let plain = postcard::to_stdvec(trace)
+        .map_err(|e| Failure::unsupported(format!("trace cannot be encoded: {e}")))?;
+    let body = zstd::bulk::compress(&plain, LEVEL)
+        .map_err(|e| Failure::unsupported(format!("trace cannot be compressed: {e}")))?;
+    let mut file = Vec::with_capacity(BODY + body.len());
+    file.extend_from_slice(MAGIC);
+    file.extend_from_slice(&VERSION.to_le_bytes());
+    file.extend_from_slice(blake3::hash(&body).as_bytes());
+    file.extend_from_slice(&body);
+    Ok(file)
+}
+
+pub fn decode(file: &[u8]) -> Result<Trace, Failure> {
+    let bad = |what: &str| Failure::usage(format!("not a usable trace: {what}"));
+    if !file.starts_with(MAGIC) || file.len() < BODY {
+        return Err(
+            bad("it does not begin as a trace file does").hint("traces are written by --trace and by check")
+        );
+    }
+    let version = u32::from_le_bytes(file[10..14].try_into().map_err(|_| bad("too short"))?);
+    if version != VERSION {
+        return Err(bad(&format!(
+            "format version {version}, this tracefork reads {VERSION}"
+        ))
+        .hint("use the tracefork that wrote it"));
+    }
+    let body = &file[BODY..];
+    if blake3::hash(body).as_bytes() != &file[14..BODY] {
+        return Err(bad("its checksum is wrong").hint("the file is damaged or cut short: copy it again"));
+    }
+    let plain = zstd::stream::decode_all(body).map_err(|e| bad(&e.to_string()))?;
+    postcard::from_bytes(&plain).map_err(|e| bad(&e.to_string()))
+}
+
+/// Writes to a temporary name first, so that a trace is complete or not there.
+pub fn write(path: &Path, trace: &Trace) -> Result<(), Failure> {
+    let fail = |e: std::io::Error| {
+        Failure::new(
+            ExitCode::Usage,
+            format!("cannot write trace {}: {e}", path.display()),
+        )
+        .hint("check that the directory exists and is writable")
+    };
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    std::fs::write(&partial, encode(trace)?).map_err(fail)?;
+    std::fs::rename(&partial, path).map_err(fail)
+}
+
+pub fn read(path: &Path) -> Result<Trace, Failure> {
+    let file = std::fs::read(path)
+        .map_err(|e| Failure::usage(format!("cannot read trace {}: {e}", path.display())))?;
+    decode(&file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_noticed() {
+        let mut file = [
+            &MAGIC[..],
+            &VERSION.to_le_bytes(),
+            blake3::hash(b"xx").as_bytes(),
+            b"xx",
+        ]
+        .concat();
+        file[50 - 4] ^= 1;
+        assert!(decode(&file).unwrap_err().reason.contains("checksum"));
+        assert!(decode(b"hello").unwrap_err().reason.contains("begin"));
+        file[10] = 99;
+        assert!(decode(&file).unwrap_err().reason.contains("version"));
+    }
+}

@@ -1,0 +1,134 @@
+//! Traces: all that is needed to execute one schedule again, on this machine or another.
+//!
+//! [`format`] is the file, [`Trace`] what it holds. Everything in it is a function of the program, its
+//! inputs and the choices, so that the same schedule gives the same bytes.
+
+pub mod format;
+
+use crate::hooks::Preempt;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use syscall_model::{Config, Errno, Sysno};
+
+/// A recorded schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    pub program: ProgramRecord,
+    pub config: Config,
+    pub preempt: Preempt,
+    /// The seed that chose the schedule; the choices themselves are in `steps`.
+    pub seed: u64,
+    pub steps: Vec<Step>,
+    pub end: End,
+}
+
+/// What was run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramRecord {
+    pub path: Vec<u8>,
+    /// BLAKE3 of the file.
+    pub digest: [u8; 32],
+    pub argv: Vec<Vec<u8>>,
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// One transition: which thread, and what it did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    pub thread: u32,
+    pub operation: Operation,
+    /// The instruction pointer at which the thread stood.
+    pub at: u64,
+    /// Everything else that the transition did (invisible calls and their results), folded together.
+    pub digest: u64,
+}
+
+/// What a thread does in a transition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Operation {
+    Start,
+    /// A system call; `result` is `None` if it began to wait, or never returns.
+    Call {
+        number: u32,
+        args: [u64; 6],
+        result: Option<i64>,
+    },
+    /// A hooked operation on the object at this address.
+    Sync {
+        name: String,
+        object: u64,
+    },
+    /// A woken call returns.
+    Wake {
+        result: i64,
+    },
+    /// Out of a spin loop.
+    Spin,
+    /// A signal is delivered first.
+    Signal {
+        number: i32,
+    },
+}
+
+/// How the schedule ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum End {
+    Exited(i32),
+    Killed(i32),
+    /// No thread can go on.
+    Deadlock,
+    /// The step limit was reached.
+    Cut,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operation::Start => write!(f, "starts"),
+            Operation::Call { number, args, result } => {
+                let name = Sysno::new(*number as usize).map_or("?", |sysno| sysno.name());
+                let args: Vec<String> = args.iter().map(|arg| short(*arg)).collect();
+                write!(f, "{name}({})", args.join(", "))?;
+                match result {
+                    Some(value @ -4095..=-1) => write!(f, " = {}", errno_name(-value as i32)),
+                    Some(value) => write!(f, " = {}", short(*value as u64)),
+                    None => Ok(()),
+                }
+            }
+            Operation::Sync { name, object } => write!(f, "{name}({object:#x})"),
+            Operation::Wake { result } => write!(f, "wakes with {result}"),
+            Operation::Spin => write!(f, "spins"),
+            Operation::Signal { number } => write!(f, "takes signal {number}"),
+        }
+    }
+}
+
+fn short(word: u64) -> String {
+    match word as i64 {
+        small @ -4096..=65535 => small.to_string(),
+        _ => format!("{word:#x}"),
+    }
+}
+
+fn errno_name(number: i32) -> String {
+    Errno::new(number)
+        .name()
+        .map_or_else(|| format!("-{number}"), |name| format!("-{name}"))
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Exited(status) => write!(f, "exited with status {status}"),
+            End::Killed(signal) => write!(f, "killed by signal {signal} ({})", signal_name(*signal)),
+            End::Deadlock => write!(f, "deadlock: no thread can go on"),
+            End::Cut => write!(f, "stopped at the step limit"),
+        }
+    }
+}
+
+/// The name of a signal, as people write it.
+pub fn signal_name(number: i32) -> String {
+    nix::sys::signal::Signal::try_from(number)
+        .map_or_else(|_| format!("SIGRT{number}"), |signal| signal.to_string())
+}

@@ -79,10 +79,7 @@ impl<'a, S: System> Search<'a, S> {
 
     /// Runs with [`Config::jobs`] workers, each on its own thread with its own system, made there by `make(worker)`. Systems need not
     /// be `Send`. An error or a panic of one worker stops all, and is in the result.
-    pub fn run(&self, make: impl Fn(usize) -> Result<S, S::Error> + Sync) -> SearchResult<S>
-    where
-        S::Violation: Sync,
-    {
+    pub fn run(&self, make: impl Fn(usize) -> Result<S, S::Error> + Sync) -> SearchResult<S> {
         let shared = Shared::new(&self.config, &self.hooks, &self.progress);
         let work = |worker: usize| {
             let run = || match make(worker) {

@@ -59,7 +59,7 @@ impl<S: System> Worker<'_, S> {
         if start != Some(target) {
             let from = start.map_or(0, |node| self.tree[node].depth as usize);
             self.re_execute(&self.path_to(Some(target), None), from)?;
-            self.check_identity(target)?;
+            self.check_identity(self.tree[target].id, Some(target))?;
         }
         self.at = Some(target);
         if returns {
@@ -110,21 +110,19 @@ impl<S: System> Worker<'_, S> {
         Ok(())
     }
 
-    /// Whether a re-executed path led to the same state.
-    fn check_identity(&mut self, target: NodeId) -> Done<S> {
-        let Some(expected) = self.tree[target].id else {
-            return Ok(());
-        };
+    /// Whether a path that was executed again, to a node or to the root of the tree, led to the same state.
+    pub(crate) fn check_identity(&mut self, expected: Option<u128>, target: Option<NodeId>) -> Done<S> {
+        let Some(expected) = expected else { return Ok(()) };
         let found = self
             .system
             .state_id()
-            .map_err(|e| self.failure(e, Some(target), None))?;
+            .map_err(|e| self.failure(e, target, None))?;
         if found == expected {
             return Ok(());
         }
         let detail = format!("state {expected:032x} became {found:032x} when its path was executed again");
         Err(Failure::Desync {
-            path: self.path_to(Some(target), None),
+            path: self.path_to(target, None),
             detail,
         })
     }

@@ -64,9 +64,11 @@ impl<'w, S: System> Worker<'w, S> {
     }
 
     fn work(&mut self) -> Done<S> {
-        while !self.shared.must_stop()
-            && let Some(item) = self.shared.pool.take()
-        {
+        while let Some(item) = self.shared.pool.take() {
+            // There is always another walk; but what is complete is not to be called incomplete because a limit was reached with the last step.
+            if matches!(item, Item::Walk(_)) && self.shared.must_stop() {
+                return Ok(());
+            }
             self.begin(item)?;
             while let Some((node, position)) = self.frontier.next(&mut self.tree) {
                 if self.shared.must_stop() {
@@ -115,6 +117,7 @@ impl<'w, S: System> Worker<'w, S> {
         self.prefix = handover.path;
         self.go_home()?;
         self.re_execute(&self.prefix.clone(), 0)?;
+        self.check_identity(handover.id, None)?;
         let menu = self.system.enabled().map_err(|e| self.failure(e, None, None))?;
         let mut todo = VecDeque::new();
         for choice in handover.todo {
@@ -220,30 +223,30 @@ impl<'w, S: System> Worker<'w, S> {
             .performed
             .clone()
             .unwrap_or_else(|| candidate.footprint.clone());
-        let mut killed = Vec::new();
-        let mut left = None;
+        let mut gone = None;
+        let mut left = Menu::default();
         if report.end.is_some() {
-            let after = self
+            left = self
                 .system
                 .enabled()
                 .map_err(|e| self.failure(e, Some(from), Some(choice)))?;
-            let others = self.tree[from].menu.choices.iter().map(|c| c.choice.thread);
-            killed = others
-                .filter(|&t| t != choice.thread && !after.knows(t))
-                .collect();
+            let mut others = self.tree[from].menu.threads();
+            others.retain(|&t| t != choice.thread && !left.knows(t));
             // A crash ends the process, though there may be no other thread left in it to show that.
-            let crashed = !report.violations.is_empty() && after.blocked.is_empty();
-            if crashed || !killed.is_empty() {
+            let crashed = !report.violations.is_empty() && left.blocked.is_empty();
+            if crashed || !others.is_empty() {
                 performed = performed.and_ending();
             }
-            left = Some(after);
+            gone = Some(others);
         }
         if let Some(dpor) = &mut self.dpor {
             let length = self.tree[from].depth as usize - self.prefix.len();
-            let found = dpor.executed(length, choice, &performed, &killed);
-            let blocked = left.map(|left| dpor.reached(&left));
+            let mut found = dpor.executed(length, choice, &performed, gone.as_deref());
+            if gone.is_some() {
+                dpor.reached(&left);
+                found.extend(dpor.blocked_to_the_end());
+            }
             self.backtrack(found);
-            self.backtrack(blocked.unwrap_or_default());
         }
         let node = &mut self.tree[from];
         let sleep = sleep::after(&node.sleep, choice, &performed);
@@ -252,6 +255,12 @@ impl<'w, S: System> Worker<'w, S> {
             footprint: performed,
         });
         Ok(sleep)
+    }
+
+    /// The path is not followed beyond the current state.
+    fn give_up(&mut self) {
+        let found = self.dpor.as_ref().map(Dpor::blocked_to_the_end);
+        self.backtrack(found.unwrap_or_default());
     }
 
     /// Plans what dynamic reduction asks for.
@@ -320,6 +329,7 @@ impl<'w, S: System> Worker<'w, S> {
                 self.count_arrival(&arrival, id, false);
             } else {
                 add(&shared.progress.cut_paths, 1);
+                self.give_up();
             }
             return Ok(());
         }
@@ -334,6 +344,7 @@ impl<'w, S: System> Worker<'w, S> {
         };
         if menu.choices.is_empty() {
             shared.ended(None, visit == Visit::New || walk);
+            self.give_up();
             self.check_clean(&arrival);
             return Ok(());
         }
@@ -367,6 +378,7 @@ impl<'w, S: System> Worker<'w, S> {
         todo.retain(|&p| !sleep.iter().any(|s| s.choice == menu.choices[p].choice));
         let Some(&first) = todo.front() else {
             add(&shared.progress.sleep_blocked, 1);
+            self.give_up();
             return Ok(());
         };
         // Dynamic reduction begins with one thread. Not with one that has just yielded, or a spin loop would never see what it waits for.
@@ -415,8 +427,7 @@ impl<'w, S: System> Worker<'w, S> {
             "choices come sorted"
         );
         if let Some(dpor) = &mut self.dpor {
-            let found = dpor.reached(&menu);
-            self.backtrack(found);
+            dpor.reached(&menu);
         }
         Ok(menu)
     }

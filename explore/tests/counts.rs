@@ -395,6 +395,41 @@ fn random_walks_do_not_depend_on_the_number_of_workers() {
 }
 
 #[test]
+fn pct_finds_a_bug_of_its_depth_and_leaves_spin_loops() {
+    // The two increments must be cut in the middle of the one that begins: depth 2.
+    let increment = vec![Op::Load(0), Op::Store(0, 1)];
+    let check = vec![Op::Join(0), Op::Join(1), Op::Assert(0, 2)];
+    let racy = Program::new(vec![increment.clone(), increment, check]);
+    let pct = |depth| Strategy::Pct {
+        depth,
+        walks: Some(100),
+        steps: None,
+    };
+    let found = |program: &Program, depth| {
+        let limits = Limits {
+            depth: Some(100),
+            ..Limits::default()
+        };
+        run(
+            program,
+            Config {
+                strategy: pct(depth),
+                limits,
+                ..keep_going()
+            },
+        )
+    };
+    assert_eq!(
+        found(&racy, 1).violations,
+        [],
+        "without a change of priority no thread is interrupted"
+    );
+    assert_eq!(found(&racy, 2).violations.len(), 1);
+    let spinning = Program::new(vec![vec![Op::Spin(0, 1)], vec![Op::Set(0, 1)]]);
+    assert_eq!(found(&spinning, 1).coverage, Coverage::Sampled);
+}
+
+#[test]
 fn walks_honour_the_preemption_bound() {
     let program = writers(2, 3, true);
     let within = Everything::within(&program, 1);
@@ -436,6 +471,13 @@ fn limits_end_the_search_and_say_so() {
         (states.coverage, states.counters.states_new),
         (Coverage::Incomplete(Limit::States), 100)
     );
+    // A limit that is reached with the very last step has cut nothing off.
+    let all = ended_by(Limits::default()).counters;
+    let just = ended_by(Limits {
+        states: Some(all.states_new),
+        ..Limits::default()
+    });
+    assert_eq!(just.coverage, Coverage::Complete);
     let steps = ended_by(Limits {
         steps: Some(50),
         ..Limits::default()

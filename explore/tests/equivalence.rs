@@ -135,7 +135,7 @@ fn configs() -> impl Iterator<Item = Config> {
 /// Programs on which earlier versions of the reductions lost schedules; see the notes in `reduce/dpor.rs`.
 #[test]
 fn programs_that_were_once_reduced_too_far() {
-    let programs: [Vec<Vec<Op>>; 5] = [
+    let programs: [Vec<Vec<Op>>; 6] = [
         // Any thread on the way was taken, one that was asleep too.
         vec![
             vec![Op::Load(0), Op::Exit],
@@ -153,6 +153,8 @@ fn programs_that_were_once_reduced_too_far() {
         ],
         // Locks that are never released.
         vec![vec![Op::Lock(1)], vec![Op::Lock(1)]],
+        // A blocked thread that is gone with the process.
+        vec![vec![Op::Lock(0), Op::Exit], vec![Op::Lock(0), Op::Print]],
         // A crash when no other thread is left to be killed by it.
         vec![vec![Op::Lock(0)], vec![Op::Assert(0, 1)]],
     ];

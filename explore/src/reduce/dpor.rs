@@ -7,8 +7,8 @@
 //!
 //! Happens-before is kept in vector clocks over the footprints that were performed, so an operation that did more than it had announced (a
 //! crash) needs no special care. What differs from the papers:
-//! - Operations can block. A blocked one is treated at every state as if it were executed there: a lock that is held would otherwise never be seen to
-//!   compete if it is never released. And since the release of a lock hides its acquisition from the next acquisition, though only the two
+//! - Operations can block. One that is still blocked where a path ends is treated as if it were executed there: a lock that is held would otherwise never
+//!   be seen to compete if it is never released. And since the release of a lock hides its acquisition from the next acquisition, though only the two
 //!   acquisitions can be reversed, not only the latest operation of a chain of dependent ones is looked at, but all.
 //! - An operation may have several alternatives: a thread is explored with all of them, and "can run there" means the very same alternative.
 //! - Flanagan and Godefroid look at the last race of each pending operation only, and allow any thread on the way. Together with sleep sets that loses
@@ -47,6 +47,14 @@ struct Event {
     clock: Clock,
 }
 
+/// One access to an object.
+struct Touch {
+    event: usize,
+    writes: bool,
+    /// The last write before it, as a position in the same list.
+    write_before: Option<usize>,
+}
+
 /// A state on the current path.
 struct Stop {
     node: Option<NodeId>,
@@ -66,8 +74,8 @@ pub(crate) struct Backtrack {
 pub(crate) struct Dpor {
     stops: Vec<Stop>,
     events: Vec<Event>,
-    /// For each object the events that touch it, in order, and whether they write.
-    objects: HashMap<u64, Vec<(usize, bool)>>,
+    /// For each object the events that touch it, in order.
+    objects: HashMap<u64, Vec<Touch>>,
     globals: Vec<usize>,
     threads: HashMap<u32, Vec<usize>>,
     /// Threads and the number of events before they were first seen.
@@ -96,32 +104,40 @@ impl Dpor {
         self.stops.truncate(length + 1);
     }
 
-    /// The path is back at its `length`-th state, where `choice` has now been executed. `killed` are the threads that were enabled
-    /// before and are gone.
+    /// The path is back at its `length`-th state, where `choice` has now been executed. `gone`: the path ends with it, and these threads, which were
+    /// enabled before, are gone.
     pub fn executed(
         &mut self,
         length: usize,
         choice: Choice,
         performed: &Footprint,
-        killed: &[u32],
+        gone: Option<&[u32]>,
     ) -> Vec<Backtrack> {
         self.truncate(length);
         let past = self.past_of(choice.thread);
         let mut clock = past.clone();
         self.join_dependent(&mut clock, performed);
         let mut found = self.reversals(choice, performed, &past, &clock);
-        if let Some(node) = self.stops[length].node {
-            found.extend(killed.iter().map(|&thread| Backtrack {
-                node,
-                one_of: vec![thread],
+        if let Some(gone) = gone {
+            // What was blocked may be gone too, and would not be seen after the step.
+            found.extend(self.blocked_to_the_end());
+            let here = self.stops[length].node;
+            found.extend(gone.iter().filter_map(|&t| {
+                Some(Backtrack {
+                    node: here?,
+                    one_of: vec![t],
+                })
             }));
         }
         clock.raise(choice.thread, length + 1);
         for &(object, access) in performed.accesses() {
-            self.objects
-                .entry(object)
-                .or_default()
-                .push((length, access == Access::Write));
+            let list = self.objects.entry(object).or_default();
+            let (write_before, writes) = (last_write(list), access == Access::Write);
+            list.push(Touch {
+                event: length,
+                writes,
+                write_before,
+            });
         }
         if performed.is_global() {
             self.globals.push(length);
@@ -135,8 +151,8 @@ impl Dpor {
         found
     }
 
-    /// The path has reached a state. Returns where the pending operations ask for more.
-    pub fn reached(&mut self, menu: &Menu) -> Vec<Backtrack> {
+    /// The path has reached a state.
+    pub fn reached(&mut self, menu: &Menu) {
         let length = self.events.len();
         for pending in menu.choices.iter().chain(&menu.blocked) {
             let thread = pending.choice.thread;
@@ -144,15 +160,19 @@ impl Dpor {
                 self.births.push((thread, length));
             }
         }
-        let mut found = Vec::new();
-        for pending in &menu.blocked {
-            found.extend(self.races_of_blocked(pending));
-        }
         self.stops.push(Stop {
             node: None,
             menu: menu.clone(),
         });
-        found
+    }
+
+    /// The path is not followed beyond the state that was reached last. Returns where the operations that are blocked there ask for more.
+    pub fn blocked_to_the_end(&self) -> Vec<Backtrack> {
+        let blocked = self.stops.last().map_or(&[][..], |stop| &stop.menu.blocked);
+        blocked
+            .iter()
+            .flat_map(|pending| self.races_of_blocked(pending))
+            .collect()
     }
 
     /// The state that was reached last has become a node.
@@ -163,16 +183,6 @@ impl Dpor {
     }
 
     fn races_of_blocked(&self, pending: &Candidate) -> Vec<Backtrack> {
-        let Some(last) = self.events.last() else {
-            return Vec::new();
-        };
-        let before = self.stops.last().map(|stop| &stop.menu.blocked);
-        // Nothing changed for this operation: it was compared at the state before.
-        if before.is_some_and(|blocked| blocked.contains(pending))
-            && !last.footprint.conflicts(&pending.footprint)
-        {
-            return Vec::new();
-        }
         let past = self.past_of(pending.choice.thread);
         let mut known = past.clone();
         self.join_dependent(&mut known, &pending.footprint);
@@ -204,14 +214,17 @@ impl Dpor {
             clock.join(&self.events[global].clock);
         }
         for (object, access) in footprint.accesses() {
-            for &(position, writes) in self.objects.get(object).into_iter().flatten().rev() {
-                if writes || *access == Access::Write {
-                    clock.join(&self.events[position].clock);
-                }
-                // Whatever is before a write is in the clock of that write.
-                if writes {
-                    break;
-                }
+            let Some(list) = self.objects.get(object) else {
+                continue;
+            };
+            // Whatever is before a write is in the clock of that write.
+            let write = last_write(list);
+            let since = match access {
+                Access::Write => write.unwrap_or(0)..list.len(),
+                Access::Read => write.map_or(0..0, |w| w..w + 1),
+            };
+            for touch in &list[since] {
+                clock.join(&self.events[touch.event].clock);
             }
         }
     }
@@ -231,20 +244,22 @@ impl Dpor {
         past: &Clock,
         known: &Clock,
     ) -> Vec<Backtrack> {
-        let mut conflicting: Vec<usize> = if footprint.is_global() {
-            (0..self.events.len()).collect()
-        } else {
-            let in_object = |&(object, access): &(u64, Access)| {
-                let list = self.objects.get(&object).into_iter().flatten();
-                list.filter(move |e| e.1 || access == Access::Write).map(|e| e.0)
-            };
-            footprint
-                .accesses()
+        let mut conflicting = Vec::new();
+        if footprint.is_global() {
+            let unknown =
+                |(&thread, list): (&u32, &Vec<usize>)| list.partition_point(|&p| p < past.get(thread));
+            conflicting = self
+                .threads
                 .iter()
-                .flat_map(in_object)
-                .chain(self.globals.iter().copied())
-                .collect()
-        };
+                .flat_map(|t| t.1[unknown(t)..].iter().copied())
+                .collect();
+        }
+        for &(object, access) in footprint.accesses() {
+            self.unordered_touches(object, access, choice.thread, past, &mut conflicting);
+        }
+        // Global events are ordered among themselves: before one that is known, all are.
+        let globals = self.globals.iter().rev().copied();
+        conflicting.extend(globals.take_while(|&p| self.races(p, choice.thread, past)));
         conflicting.sort_unstable();
         conflicting.dedup();
         let mut found = Vec::new();
@@ -261,9 +276,40 @@ impl Dpor {
         found
     }
 
+    /// Collects the events that conflict with an access to an object and may race with it. Before a write that is known, all are known.
+    fn unordered_touches(
+        &self,
+        object: u64,
+        access: Access,
+        thread: u32,
+        past: &Clock,
+        into: &mut Vec<usize>,
+    ) {
+        let Some(list) = self.objects.get(&object) else {
+            return;
+        };
+        let mut next = match access {
+            Access::Write => list.len().checked_sub(1),
+            Access::Read => last_write(list),
+        };
+        while let Some(touch) = next.map(|i| &list[i]) {
+            let races = self.races(touch.event, thread, past);
+            if races {
+                into.push(touch.event);
+            } else if touch.writes {
+                return;
+            }
+            next = match access {
+                Access::Write => next.and_then(|i| i.checked_sub(1)),
+                Access::Read => touch.write_before,
+            };
+        }
+    }
+
     /// Threads that can run before the event at `position` and begin a way to `choice` without it; none if there is no such thread.
     ///
-    /// The way is what is known to come before `choice`, from `position` on, and not because of the event there. It can begin only with an event that depends on no other event of the way.
+    /// The way is what is known to come before `choice`, from `position` on, and not because of the event there. It can begin only
+    /// with an event that depends on no other event of the way.
     fn ways_to(&self, choice: Choice, known: &Clock, position: usize) -> Vec<u32> {
         let enabled = &self.stops[position].menu;
         let avoided = self.events[position].choice.thread;
@@ -296,5 +342,15 @@ impl Dpor {
     fn first_after(&self, thread: u32, position: usize) -> Option<usize> {
         let list = self.threads.get(&thread)?;
         list.get(list.partition_point(|&p| p <= position)).copied()
+    }
+}
+
+/// The position of the last write in a list of accesses.
+fn last_write(list: &[Touch]) -> Option<usize> {
+    let last = list.last()?;
+    if last.writes {
+        Some(list.len() - 1)
+    } else {
+        last.write_before
     }
 }

@@ -54,7 +54,8 @@ pub enum Reduction {
 pub struct Limits {
     /// New states.
     pub states: Option<u64>,
-    /// Steps per path; a path that is longer is cut, and the coverage is then incomplete.
+    /// Steps per path; a path that is longer is cut, and the coverage is then incomplete. (With a visited set, what lies beyond a state that was first
+    /// reached just before the limit is not explored again when that state is reached by a shorter path.)
     pub depth: Option<u32>,
     /// Transitions, including those that were re-executed.
     pub steps: Option<u64>,

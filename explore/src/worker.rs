@@ -282,27 +282,12 @@ impl<'w, S: System> Worker<'w, S> {
     /// Sees what is to be done in a state that was just reached.
     fn arrive(&mut self, arrival: Arrival, end: Option<S::Outcome>) -> Done<S> {
         let shared = self.shared;
-        let observed = shared.hooks.observer.is_some();
-        let id = match shared.config.hash || observed {
-            true => Some(
-                self.system
-                    .state_id()
-                    .map_err(|e| self.arrival_failure(e, &arrival))?,
-            ),
-            false => None,
-        };
-        let walk = shared.config.strategy.is_walk();
-        let known = |key: Option<u128>, asleep: &[Choice], preemptions| match key {
-            Some(key) if shared.config.hash => shared.visited.visit(key, asleep, preemptions),
-            _ => Visit::New,
-        };
+        let id = self.identify(&arrival)?;
         if let Some(outcome) = end {
-            let new = known(id, &[], 0) == Visit::New;
-            self.count_arrival(&arrival, id, new);
-            shared.ended(Some(outcome), new || walk);
-            self.check_clean(&arrival);
+            self.finish(&arrival, id, outcome);
             return Ok(());
         }
+        let walk = shared.config.strategy.is_walk();
         let asleep = sleep::keys(&arrival.sleep);
         let bounded = shared.config.bound_preemptions.is_some();
         let preemptions = if bounded { arrival.preemptions } else { 0 };
@@ -333,7 +318,7 @@ impl<'w, S: System> Worker<'w, S> {
             }
             return Ok(());
         }
-        let visit = known(key, &asleep, preemptions);
+        let visit = self.visit(key, &asleep, preemptions);
         self.count_arrival(&arrival, id, visit == Visit::New);
         if visit == Visit::Known && !walk {
             return Ok(());
@@ -349,6 +334,31 @@ impl<'w, S: System> Worker<'w, S> {
             return Ok(());
         }
         self.expand(arrival, id, menu, visit)
+    }
+
+    /// The identity of the current state, if anyone wants to know.
+    fn identify(&mut self, arrival: &Arrival) -> Result<Option<u128>, Failure<S::Error>> {
+        if !self.shared.config.hash && self.shared.hooks.observer.is_none() {
+            return Ok(None);
+        }
+        let id = self.system.state_id();
+        id.map(Some).map_err(|e| self.arrival_failure(e, arrival))
+    }
+
+    fn visit(&self, key: Option<u128>, asleep: &[Choice], preemptions: u32) -> Visit {
+        match key {
+            Some(key) if self.shared.config.hash => self.shared.visited.visit(key, asleep, preemptions),
+            _ => Visit::New,
+        }
+    }
+
+    /// The path has come to its end. At an end that is known it counts as cut, not as one more execution.
+    fn finish(&mut self, arrival: &Arrival, id: Option<u128>, outcome: S::Outcome) {
+        let new = self.visit(id, &[], 0) == Visit::New;
+        self.count_arrival(arrival, id, new);
+        let walk = self.shared.config.strategy.is_walk();
+        self.shared.ended(Some(outcome), new || walk);
+        self.check_clean(arrival);
     }
 
     /// Makes a node of a state, with what is to be explored there.

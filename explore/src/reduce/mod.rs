@@ -14,7 +14,7 @@
 //! [`Footprint::and_ending`](crate::Footprint::and_ending), before or after the step. The engine also sees it by itself where a thread that was
 //! enabled before is gone after the step, or where a path ends with a violation and nothing is left.
 //!
-//! # Sleep sets ([`sleep`])
+//! # Sleep sets
 //! Leave out transitions, never states. After exploring `t` and then going on to its sibling `u`, `t` *sleeps* below `u` until something
 //! dependent with it is executed: `ut` leads where `tu` led.
 //!
@@ -27,8 +27,8 @@
 //! was explored by then) or precedes `i` in it (not in `I`, `i` being first) and is independent of `i`. What `w` can begin with and is independent of
 //! `i`, `v` can begin with. So the claim holds for `s·i` and `w`. Nothing in this depends on the order *in time* between visits, or between siblings.
 //!
-//! # Dynamic partial-order reduction ([`dpor`])
-//! Stateless: explores few choices at first and goes back to add others when the path shows that they matter (Flanagan and Godefroid, POPL 2005), with
+//! # Dynamic partial-order reduction
+//! Stateless: explores few choices at first and goes back to add others when the path shows that they matter (source sets: Abdulla and others, JACM 2017), with
 //! sleep sets on top.
 //!
 //! # Cycles

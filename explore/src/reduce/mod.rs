@@ -33,7 +33,8 @@
 //!
 //! # Cycles
 //! A stateful search ends on a cyclic state space; since sleep sets drop no states there is no ignoring problem. A stateless search does not, reduced or
-//! not: give it a depth limit.
+//! not: give it a depth limit. What is cut off there cannot show its races, so with `Dpor` less may be found up to that depth than without reduction; the
+//! coverage is reported as incomplete in any case.
 
 pub(crate) mod dpor;
 pub(crate) mod sleep;

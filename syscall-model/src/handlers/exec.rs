@@ -44,6 +44,9 @@ fn exec(cx: &mut Cx, dirfd: i32, path: &[u8], argv: u64, envp: u64) -> Outcome {
     if !attributes.is_regular() || !cx.view().permits(&attributes, X_OK) {
         return Err(Errno::EACCES);
     }
+    if !runnable(&beginning(cx, &node)?) {
+        return Err(Errno::ENOEXEC);
+    }
     if !matches!(node, NodeId::Host(_)) {
         return Ok(Effect::Unsupported(
             "the program to run was made or changed by this one, and the kernel has no file of it".to_owned(),
@@ -61,6 +64,25 @@ fn exec(cx: &mut Cx, dirfd: i32, path: &[u8], argv: u64, envp: u64) -> Outcome {
         _ => program.path,
     };
     Ok(Effect::Exec(Exec { path, argv, envp }))
+}
+
+/// The first bytes of a file, which say what it is.
+fn beginning(cx: &Cx, node: &NodeId) -> Result<Vec<u8>, Errno> {
+    const LENGTH: usize = 4;
+    match node {
+        NodeId::Host(host) => {
+            let mut bytes = vec![0; LENGTH];
+            let len = cx.host.open(&host.path)?.read_at(&mut bytes, 0)?;
+            bytes.truncate(len);
+            Ok(bytes)
+        }
+        NodeId::Overlay(ino) => cx.model.fs.file_data(*ino)?.read_at(0, LENGTH),
+        _ => Err(Errno::EACCES),
+    }
+}
+
+fn runnable(beginning: &[u8]) -> bool {
+    beginning.starts_with(b"\x7fELF") || beginning.starts_with(b"#!")
 }
 
 /// A null-terminated array of strings; a null pointer is an empty one.

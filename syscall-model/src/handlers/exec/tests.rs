@@ -18,6 +18,7 @@ fn execve(kernel: &mut Kernel, path: &str) -> Outcome {
         .directory("/bin")
         .file("/bin/dash", 0o755, b"\x7fELF")
         .file("/bin/notes", 0o644, b"text")
+        .file("/bin/garbage", 0o755, b"text")
         .link("/bin/sh", "dash");
     let mut terminated = path.as_bytes().to_vec();
     terminated.push(0);
@@ -52,6 +53,7 @@ fn what_cannot_run_is_refused() {
     let mut kernel = Kernel::new();
     assert_eq!(execve(&mut kernel, "/bin/none"), Err(Errno::ENOENT));
     assert_eq!(execve(&mut kernel, "/bin/notes"), Err(Errno::EACCES));
+    assert_eq!(execve(&mut kernel, "/bin/garbage"), Err(Errno::ENOEXEC));
     assert_eq!(execve(&mut kernel, "/bin"), Err(Errno::EACCES));
     assert_eq!(execve(&mut kernel, "/bin/sh/x"), Err(Errno::ENOTDIR));
     kernel.thread();

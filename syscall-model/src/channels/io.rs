@@ -299,7 +299,8 @@ pub fn write_some(cx: &mut Cx, id: OfdId, data: &[u8]) -> Result<usize, Errno> {
             let packets = model.files.get(id).is_some_and(|d| d.flags & libc::O_DIRECT != 0);
             let pipe = model.channels.pipes.get_mut(pipe_id).ok_or(Errno::EBADF)?;
             let result = pipe.write(data, packets, resumed);
-            if result.is_ok_and(|count| count > 0) {
+            // The kernel tells epoll of every attempt, successful or not.
+            if !data.is_empty() {
                 epoll::notify(
                     model,
                     &Kind::PipeReader(*pipe_id),

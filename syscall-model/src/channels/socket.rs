@@ -258,29 +258,31 @@ pub fn poll(model: &Model, id: ChannelId) -> PollEvents {
 /// `rights` over if it succeeds.
 pub fn send(model: &mut Model, id: ChannelId, data: &[u8], rights: &[OfdId]) -> Result<usize, Errno> {
     let this = socket_mut(model, id);
-    if this.style == Style::Stream {
-        if this.link == Link::Unconnected {
-            return Err(Errno::ENOTCONN);
-        }
-        if this.write_shut {
-            return Err(Errno::EPIPE);
-        }
-    } else {
+    let unconnected = this.link == Link::Unconnected;
+    if this.style != Style::Stream {
         this.take_error()?;
-        if this.link == Link::Unconnected {
-            return Err(Errno::ENOTCONN);
-        }
-        if data.len() > this.options.send_buffer - 32 {
-            return Err(Errno::EMSGSIZE);
-        }
-        if this.write_shut {
-            return Err(Errno::EPIPE);
-        }
+    }
+    if unconnected && this.connection_based() {
+        return Err(Errno::ENOTCONN);
+    }
+    if this.style != Style::Stream && data.len() > this.options.send_buffer - 32 {
+        return Err(Errno::EMSGSIZE);
+    }
+    if this.write_shut {
+        return Err(Errno::EPIPE);
+    }
+    if unconnected {
+        tell_of_room(model, id);
+        return Err(Errno::ENOTCONN);
     }
     let Some((peer, receiver)) = live_peer(model, id) else {
-        return Err(send_to_the_dead(model, id));
+        let errno = send_to_the_dead(model, id);
+        tell_of_room(model, id);
+        return Err(errno);
     };
     if receiver.read_shut {
+        // The kernel has made the message by now; throwing it away looks like new room.
+        tell_of_room(model, id);
         return Err(Errno::EPIPE);
     }
     if data.is_empty() && receiver.style == Style::Stream {
@@ -313,12 +315,29 @@ pub fn send(model: &mut Model, id: ChannelId, data: &[u8], rights: &[OfdId]) -> 
 
 /// A datagram socket notices that its peer is gone when it sends, and is unconnected from then on.
 fn send_to_the_dead(model: &mut Model, id: ChannelId) -> Errno {
-    let this = socket_mut(model, id);
-    if this.connection_based() {
+    if socket(model, id).connection_based() {
         return Errno::EPIPE;
     }
-    this.link = Link::Unconnected;
+    disconnect(model, id);
     Errno::ECONNREFUSED
+}
+
+/// Ends a datagram socket's connection: what came over it and was not read is lost, and a peer that is still
+/// connected here hears of a reset.
+pub fn disconnect(model: &mut Model, id: ChannelId) {
+    let peer = live_peer(model, id).map(|(peer, _)| peer);
+    let this = socket_mut(model, id);
+    this.link = Link::Unconnected;
+    this.charged = 0;
+    let lost = std::mem::take(&mut this.incoming);
+    if let Some(peer) = peer {
+        let other = socket_mut(model, peer);
+        if other.link == Link::Local(id) {
+            other.error = Some(Errno::ECONNRESET);
+        }
+        epoll::notify(model, &Kind::Socket(peer), PollEvents::all());
+    }
+    release_rights(model, lost);
 }
 
 /// Takes what is there. `EAGAIN` if that is nothing and more may come; an end of file is `end`.
@@ -361,17 +380,15 @@ pub fn receive(model: &mut Model, id: ChannelId, max: usize, peek: bool) -> Resu
         for &right in &got.rights {
             model.files.retain(right);
         }
-    } else {
-        tell_sender_of_room(model, id);
+    } else if let Some((sender, _)) = live_peer(model, id) {
+        tell_of_room(model, sender);
     }
     Ok(got)
 }
 
-fn tell_sender_of_room(model: &mut Model, id: ChannelId) {
-    if let Some((peer, _)) = live_peer(model, id)
-        && poll(model, peer).contains(PollEvents::OUT)
-    {
-        epoll::notify(model, &Kind::Socket(peer), WRITABLE);
+fn tell_of_room(model: &mut Model, sender: ChannelId) {
+    if poll(model, sender).contains(PollEvents::OUT) {
+        epoll::notify(model, &Kind::Socket(sender), WRITABLE);
     }
 }
 
@@ -381,6 +398,7 @@ pub fn shutdown(model: &mut Model, id: ChannelId, read: bool, write: bool) {
     this.read_shut |= read;
     this.write_shut |= write;
     let connection_based = this.connection_based();
+    epoll::notify(model, &Kind::Socket(id), PollEvents::all());
     if let Some((peer, _)) = live_peer(model, id)
         && connection_based
     {
@@ -389,7 +407,6 @@ pub fn shutdown(model: &mut Model, id: ChannelId, read: bool, write: bool) {
         other.write_shut |= read;
         epoll::notify(model, &Kind::Socket(peer), PollEvents::all());
     }
-    epoll::notify(model, &Kind::Socket(id), PollEvents::all());
 }
 
 /// The last descriptor is gone. A peer that was sent data which nobody will read is told of a reset.
@@ -404,14 +421,26 @@ pub fn close(model: &mut Model, id: ChannelId) {
         let other = socket_mut(model, peer);
         other.read_shut = true;
         other.write_shut = true;
-        if !this.incoming.is_empty() {
+        // The kernel passes over an empty packet at the front.
+        let passed = this.incoming.front().is_some_and(|first| first.bytes.is_empty());
+        if this.incoming.len() > usize::from(passed) {
             other.error = Some(Errno::ECONNRESET);
         }
         epoll::notify(model, &Kind::Socket(peer), PollEvents::all());
     }
-    // Descriptors that nobody will receive. (Sockets that hold each other in their queues stay, where the
-    // kernel has a garbage collector.)
-    for right in this.incoming.into_iter().flat_map(|message| message.rights) {
+    if let Some(peer) = peer
+        && !this.incoming.is_empty()
+    {
+        // What is thrown away no longer fills the sender's buffer.
+        tell_of_room(model, peer);
+    }
+    release_rights(model, this.incoming);
+}
+
+/// Descriptors that nobody will receive. (Sockets that hold each other in their queues stay, where the kernel
+/// has a garbage collector.)
+fn release_rights(model: &mut Model, lost: Vector<Message>) {
+    for right in lost.into_iter().flat_map(|message| message.rights) {
         model.release(right);
     }
 }

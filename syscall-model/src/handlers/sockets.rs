@@ -153,7 +153,9 @@ pub fn connect(cx: &mut Cx, call: &Call) -> Outcome {
     let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
     let disconnect = address.starts_with(&(libc::AF_UNSPEC as u16).to_le_bytes());
     if disconnect && socket.style == Style::Datagram {
-        socket.link = Link::Unconnected;
+        if socket.link != Link::Unconnected {
+            socket::disconnect(cx.model, id);
+        }
         return Effect::ok();
     }
     match nobody_at(&address) {

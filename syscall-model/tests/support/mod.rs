@@ -45,15 +45,27 @@ impl<H: Host> Guest<H> {
         }
     }
 
-    pub fn effect(&mut self, sysno: Sysno, args: [u64; 6]) -> Result<Effect, Errno> {
-        let mut cx = Cx {
+    fn cx(&mut self) -> Cx<'_> {
+        Cx {
             model: &mut self.model,
             mem: &mut self.memory,
             host: &self.host,
             tid: self.tid,
             wake: Wake::Ready,
-        };
+        }
+    }
+
+    /// Parks before a call and runs it at once. Calls with a timeout or a signal mask fix both when they park.
+    pub fn effect_after_prepare(&mut self, sysno: Sysno, args: [u64; 6]) -> Result<Effect, Errno> {
         let call = Call::new(sysno, args);
+        let mut cx = self.cx();
+        cx.prepare(&call);
+        cx.execute(&call)
+    }
+
+    pub fn effect(&mut self, sysno: Sysno, args: [u64; 6]) -> Result<Effect, Errno> {
+        let call = Call::new(sysno, args);
+        let mut cx = self.cx();
         // Preparing must never change anything or fail, whatever the arguments.
         let before = cx.model.clone();
         cx.prepare(&call);

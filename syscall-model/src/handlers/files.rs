@@ -1,6 +1,7 @@
 //! Opening, closing and positioning files.
 
 use crate::call::Call;
+use crate::channels;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId};
 use crate::fs::{Class, Content, FileData, Found, NodeId, OpenFile, data};
@@ -256,7 +257,7 @@ pub fn closing_touches(cx: &Cx, fd: i32) -> Vec<Touch> {
     };
     let mut touches = vec![Touch::write(Object::Description(ofd))];
     if !matches!(description.kind, Kind::File(_) | Kind::Output(_)) {
-        touches.extend(super::io::touches(cx.model, ofd, true, false));
+        touches.extend(channels::touches(cx.model, ofd, channels::Use::Change));
     }
     touches
 }

@@ -21,6 +21,7 @@ impl Session {
             ));
         };
         let call = Call::new(sysno, regs.args());
+        self.model.stack_pointer = regs.rsp;
         let prepared = self.with_cx(tid, Wake::Ready, |cx| cx.prepare(&call))?;
         if prepared.visible {
             self.context(tid).hook = None;
@@ -44,6 +45,7 @@ impl Session {
     ) -> Result<(Operation, Flow), Failure> {
         let wake = self.model.wake_reason(tid).unwrap_or(Wake::Ready);
         let waited = self.model.thread_mut(tid).wait.take();
+        self.model.stack_pointer = regs.rsp;
         let outcome = self.with_cx(tid, wake, |cx| cx.execute(&call))?;
         if let Ok(Effect::Block(wait)) = outcome {
             self.block(tid, wait, waited);

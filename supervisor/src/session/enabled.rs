@@ -104,6 +104,9 @@ impl Session {
     /// Does this thread do nothing but yield?
     fn idles(&self, tid: Tid) -> bool {
         let thread = self.model.thread(tid);
+        if self.model.signals.deliverable(thread).is_some() {
+            return false;
+        }
         let yielding = match &thread.pending {
             Pending::Spin => true,
             Pending::Call(call) => call.sysno == Sysno::sched_yield,

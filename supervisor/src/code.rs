@@ -71,6 +71,11 @@ impl Code {
         &self.modules
     }
 
+    /// Where displaced instructions are.
+    pub fn scratch_ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.layout.areas().iter().map(|area| area.range.clone())
+    }
+
     /// Files with code of the program's own.
     pub fn own_modules(&self) -> impl Iterator<Item = &Path> {
         self.modules

@@ -44,6 +44,7 @@ pub struct Outcome {
     pub exit: Option<i32>,
     pub signal: Option<i32>,
     pub idle: bool,
+    pub deadlock: bool,
     pub stdout: String,
     pub stderr: String,
     pub sent: BTreeMap<String, Vec<String>>,

@@ -254,6 +254,7 @@ fn report(execution: &Execution, seed: u64) -> Report {
         exit,
         signal,
         idle: false,
+        deadlock: execution.end == End::Deadlock,
         stdout: report::escape(&model.output.stdout.bytes()),
         stderr: report::escape(&model.output.stderr.bytes()),
         sent: Default::default(),

@@ -24,7 +24,9 @@ impl Session {
         self.model.stack_pointer = regs.rsp;
         let prepared = self.with_cx(tid, Wake::Ready, |cx| cx.prepare(&call))?;
         if prepared.visible {
-            self.context(tid).hook = None;
+            let context = self.context(tid);
+            context.hook = None;
+            context.touches = prepared.touches;
             self.model.thread_mut(tid).wait = prepared.wait;
             return Ok(self.park(tid, regs, Pending::Call(call)));
         }
@@ -136,6 +138,7 @@ impl Session {
 
     fn in_kernel(&mut self, call: Call, args: [u64; 6]) -> Result<i64, Failure> {
         let result = self.task()?.inject(i64::from(call.sysno.id()), args)?;
+        self.layout_version += 1;
         if matches!(call.sysno, Sysno::munmap | Sysno::mremap) && result >= 0 {
             self.code.unmapped(args[0], args[1]);
         }

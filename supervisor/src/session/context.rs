@@ -1,6 +1,7 @@
 //! What a virtual thread is while it does not run: registers, extended state, and where it parked.
 
 use crate::hooks::{SiteKind, SyncOp};
+use syscall_model::Touch;
 use tracee::{Regs, XState};
 
 /// A parked thread.
@@ -13,6 +14,10 @@ pub struct Context {
     pub xstate: Option<XState>,
     /// The hooked operation before which the thread stands.
     pub hook: Option<HookOp>,
+    /// What the system call before which it stands touches.
+    pub touches: Vec<Touch>,
+    /// The condition variable and the mutex of the wait function that the thread is inside of.
+    pub inside: Option<(u64, u64)>,
     /// It stands in a loop that only another thread, or time, can end.
     pub spins: bool,
 }

@@ -31,7 +31,9 @@ impl Session {
         }
         let op = self.decode(address, site.kind, &regs)?;
         self.model.thread_mut(tid).wait = self.timeout_of(op.sync.as_ref())?;
-        self.context(tid).hook = Some(op);
+        let context = self.context(tid);
+        context.hook = Some(op);
+        context.inside = None;
         Ok(self.park(tid, regs, Pending::Hook(address)))
     }
 
@@ -88,6 +90,8 @@ impl Session {
                 op.site
             )));
         };
+        let mutex = op.sync.as_ref().and_then(|sync| sync.mutex);
+        self.context(tid).inside = mutex.map(|mutex| (op.object, mutex));
         regs.rip = site.slot;
         Ok((
             Operation::Sync {

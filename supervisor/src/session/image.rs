@@ -36,6 +36,7 @@ impl Session {
             hide_tsc: true,
         })?;
         let maps = crate::code::read_maps(task.pid())?;
+        self.layout_version += 1;
         self.code.reset();
         let Some(task) = self.task.as_mut() else {
             return Ok(());
@@ -118,6 +119,7 @@ impl Session {
 
     /// Maps a file into the program; the raw result of `mmap`.
     pub(super) fn map_file(&mut self, map: MapFile) -> Result<i64, Failure> {
+        self.layout_version += 1;
         match &map.source {
             MapSource::Host(path) => self.map_host_file(&map, path),
             MapSource::Bytes(bytes) => self.map_bytes(&map, bytes),

@@ -10,20 +10,25 @@
 //! - `image.rs`: a new program image, file mappings
 //! - `spin.rs`: loops that wait for another thread without saying so
 //! - `stacks.rs`: what every thread is doing, for people
+//! - `snapshot.rs`: all of this but the memory, saved and put back
+//! - `footprint.rs`: what a pending operation touches
 //! - `enabled.rs`: which threads can move; when time passes
 
 mod calls;
 mod context;
 mod enabled;
+mod footprint;
 mod hooked;
 mod image;
 mod memory;
 mod signals;
+mod snapshot;
 mod spin;
 mod stacks;
 mod step;
 
 pub use context::Context;
+pub use snapshot::Snapshot;
 pub use memory::{ProcessHost, TaskMemory};
 
 use crate::code::Code;
@@ -73,6 +78,8 @@ pub struct Session {
     options: Options,
     ended: Option<End>,
     crash: Option<Crash>,
+    /// Counts changes of the address space.
+    layout_version: u64,
     /// Invisible operations of the transition under way.
     transit: step::Transit,
     _ticker: Ticker,
@@ -106,6 +113,7 @@ impl Session {
             options,
             ended: None,
             crash: None,
+            layout_version: 0,
             transit: step::Transit::default(),
             _ticker: ticker,
         };
@@ -125,6 +133,17 @@ impl Session {
     /// How the execution ended, if it has.
     pub fn end(&self) -> Option<&End> {
         self.ended.as_ref()
+    }
+
+    /// Changes whenever the mappings of the task may have.
+    pub fn layout_version(&self) -> u64 {
+        self.layout_version
+    }
+
+    /// Address ranges that are the supervisor's own: where injected calls and displaced instructions are.
+    pub fn own_ranges(&self) -> Vec<std::ops::Range<u64>> {
+        let scratch = image::SCRATCH.addr..image::SCRATCH.addr + image::SCRATCH.len;
+        self.code.scratch_ranges().chain([scratch]).collect()
     }
 
     pub fn crash(&self) -> Option<&Crash> {

@@ -1,0 +1,12 @@
+//! `tracefork check`: every schedule.
+//!
+//! - `system.rs`: the program under test as a [`System`](explore::System) that the engine drives
+//! - `properties.rs`: what counts as a violation, and outcomes
+//! - `counterexample.rs`: from a violating path to a trace and a table that people can read
+
+pub mod counterexample;
+pub mod properties;
+pub mod system;
+
+pub use properties::{Ending, Properties, Violation, ViolationKind};
+pub use system::{CheckSystem, CheckpointChoice};

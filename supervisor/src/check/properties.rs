@@ -1,0 +1,149 @@
+//! What counts as a violation, and how an execution ended.
+
+use crate::report::{Outcome, escape};
+use crate::session::Session;
+use crate::trace::{End, signal_name};
+use regex::bytes::Regex;
+use serde::{Deserialize, Serialize};
+
+/// The kinds of CLI.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ViolationKind {
+    Crash,
+    Assert,
+    Deadlock,
+    Exit,
+    Output,
+}
+
+impl ViolationKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            ViolationKind::Crash => "crash",
+            ViolationKind::Assert => "assert",
+            ViolationKind::Deadlock => "deadlock",
+            ViolationKind::Exit => "exit",
+            ViolationKind::Output => "output",
+        }
+    }
+}
+
+/// A property that does not hold. Equal ones are the same violation, found again: the text tells only what does
+/// not depend on the way there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Violation {
+    pub kind: ViolationKind,
+    pub message: String,
+    pub thread: Option<u32>,
+}
+
+/// How an execution ended, as a member of the set of outcomes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ending {
+    pub exit: Option<i32>,
+    pub signal: Option<i32>,
+    pub deadlock: bool,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+}
+
+impl Ending {
+    pub fn of(session: &Session, end: &End) -> Self {
+        let output = &session.model().output;
+        Self {
+            exit: if let End::Exited(status) = end { Some(*status) } else { None },
+            signal: if let End::Killed(signal) = end { Some(*signal) } else { None },
+            deadlock: *end == End::Deadlock,
+            stdout: output.stdout.bytes(),
+            stderr: output.stderr.bytes(),
+        }
+    }
+
+    pub fn outcome(&self, executions: u64) -> Outcome {
+        Outcome {
+            exit: self.exit,
+            signal: self.signal,
+            idle: false,
+            deadlock: self.deadlock,
+            stdout: escape(&self.stdout),
+            stderr: escape(&self.stderr),
+            sent: Default::default(),
+            executions,
+        }
+    }
+}
+
+/// Properties that the user asked for, beside those that always hold.
+#[derive(Clone, Debug, Default)]
+pub struct Properties {
+    pub expect_exit: Option<i32>,
+    pub forbid: Vec<Regex>,
+    pub require: Vec<Regex>,
+}
+
+impl Properties {
+    /// What an execution that ended like this violates.
+    pub fn violations(&self, session: &Session, end: &End) -> Vec<Violation> {
+        let mut found: Vec<Violation> = built_in(session, end).into_iter().collect();
+        let violation = |kind, message| Violation { kind, message, thread: None };
+        if let (Some(expected), End::Exited(status)) = (self.expect_exit, end)
+            && expected != *status
+        {
+            found.push(violation(ViolationKind::Exit, format!("exit status {status}, expected {expected}")));
+        }
+        let output = &session.model().output;
+        let text = [output.stdout.bytes(), output.stderr.bytes()];
+        for pattern in &self.forbid {
+            if text.iter().any(|part| pattern.is_match(part)) {
+                found.push(violation(ViolationKind::Output, format!("the output matches {pattern}, which is forbidden")));
+            }
+        }
+        for pattern in &self.require {
+            if !text.iter().any(|part| pattern.is_match(part)) {
+                found.push(violation(ViolationKind::Output, format!("the output does not match {pattern}, which is required")));
+            }
+        }
+        found
+    }
+}
+
+fn built_in(session: &Session, end: &End) -> Option<Violation> {
+    let thread = session.crash().map(|crash| crash.thread);
+    match end {
+        End::Killed(signal) => {
+            let is_abort = *signal == libc::SIGABRT;
+            let last_words = last_line(&session.model().output.stderr.bytes()).filter(|_| is_abort);
+            let message = last_words.unwrap_or_else(|| format!("killed by {}", signal_name(*signal)));
+            let kind = if is_abort { ViolationKind::Assert } else { ViolationKind::Crash };
+            Some(Violation { kind, message, thread })
+        }
+        End::Deadlock => Some(Violation { kind: ViolationKind::Deadlock, message: deadlock_message(session), thread: None }),
+        End::Exited(_) | End::Cut => None,
+    }
+}
+
+/// The last thing that an aborting program said: the failed assertion, as a rule.
+fn last_line(stderr: &[u8]) -> Option<String> {
+    let text = escape(stderr);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let said = lines.iter().rev().find(|line| line.contains("ssertion") || line.contains("panicked"));
+    said.or(lines.last()).map(|line| (*line).to_owned())
+}
+
+fn deadlock_message(session: &Session) -> String {
+    let threads: Vec<String> =
+        session.model().threads.keys().map(|&tid| format!("thread {tid} {}", session.doing(tid))).collect();
+    format!("no thread can go on: {}", threads.join("; "))
+}
+
+/// A deadlock of some threads while others still run.
+pub fn lock_cycle(session: &Session) -> Option<Violation> {
+    let cycle = session.lock_cycle()?;
+    let threads: Vec<String> = cycle.iter().map(|&tid| format!("thread {tid} {}", session.doing(tid))).collect();
+    Some(Violation {
+        kind: ViolationKind::Deadlock,
+        message: format!("a cycle of locks: {}", threads.join("; ")),
+        thread: cycle.first().copied(),
+    })
+}

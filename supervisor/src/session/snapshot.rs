@@ -1,0 +1,81 @@
+//! The extended state without the task's memory: what a checkpoint saves beside the pages, and what identifies it.
+
+use super::{Context, Crash, Session};
+use crate::code::Code;
+use crate::error::Failure;
+use crate::trace::End;
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use syscall_model::{Model, Tid};
+use tracee::{Stopped, XState};
+use xxhash_rust::xxh3::Xxh3;
+
+/// Everything of a [`Session`] that moves together with the memory of its task.
+#[derive(Clone)]
+pub struct Snapshot {
+    model: Model,
+    contexts: BTreeMap<Tid, Context>,
+    loaded: Tid,
+    /// Extended state of the loaded thread.
+    xstate: XState,
+    code: Code,
+    ended: Option<End>,
+    crash: Option<Crash>,
+}
+
+impl Session {
+    /// Saves all but the memory.
+    pub fn snapshot(&mut self) -> Result<Snapshot, Failure> {
+        let xstate = self.task()?.xstate()?;
+        Ok(Snapshot {
+            model: self.model.clone(),
+            contexts: self.contexts.clone(),
+            loaded: self.loaded,
+            xstate,
+            code: self.code.clone(),
+            ended: self.ended.clone(),
+            crash: self.crash.clone(),
+        })
+    }
+
+    /// Puts back all but the memory, which the caller has put back.
+    pub fn revert(&mut self, snapshot: &Snapshot) -> Result<(), Failure> {
+        self.model.clone_from(&snapshot.model);
+        self.contexts.clone_from(&snapshot.contexts);
+        self.loaded = snapshot.loaded;
+        self.code.clone_from(&snapshot.code);
+        self.ended.clone_from(&snapshot.ended);
+        self.crash.clone_from(&snapshot.crash);
+        let task = self.task()?;
+        task.set_xstate(&snapshot.xstate)?;
+        let pid = task.pid();
+        self.host.follow(pid);
+        Ok(())
+    }
+
+    /// The task, for a checkpoint backend, which may put another process in its place.
+    pub fn task_slot(&mut self) -> Result<&mut Stopped, Failure> {
+        self.task()
+    }
+
+    /// The identity of everything but the memory.
+    pub fn control_identity(&mut self) -> Result<u128, Failure> {
+        let loaded = self.task()?.xstate()?;
+        let mut hasher = Xxh3::new();
+        self.model.hash(&mut hasher);
+        for (tid, context) in &self.contexts {
+            tid.hash(&mut hasher);
+            context.regs.hash(&mut hasher);
+            context.spins.hash(&mut hasher);
+            context.xstate.as_ref().unwrap_or(&loaded).hash(&mut hasher);
+        }
+        self.ended.hash(&mut hasher);
+        hasher.write_u8(0);
+        Ok(hasher.digest128())
+    }
+
+    /// Stack pointers of all threads.
+    pub fn stack_pointers(&self) -> Vec<u64> {
+        self.contexts.values().map(|context| context.regs.rsp).collect()
+    }
+}

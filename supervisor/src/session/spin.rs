@@ -90,6 +90,7 @@ impl Session {
         let context = self.context(tid);
         context.hook = None;
         context.spins = true;
+        self.transit.spins = Some(tid);
         Ok(self.park(tid, *canonical, Pending::Spin))
     }
 

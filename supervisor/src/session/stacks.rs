@@ -78,6 +78,8 @@ impl Session {
                 WaitFor::Nothing => ", sleeping".to_owned(),
                 WaitFor::Futex(addr) => format!(", waiting for the futex at {addr:#x}"),
                 WaitFor::Ready(_) => ", waiting for input or room".to_owned(),
+                WaitFor::Room(..) => ", waiting for room".to_owned(),
+                WaitFor::FileLock(_) => ", waiting for a file lock".to_owned(),
                 WaitFor::Signals(_) => ", waiting for a signal".to_owned(),
             },
             _ => String::new(),

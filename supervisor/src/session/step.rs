@@ -15,6 +15,8 @@ const MAX_INVISIBLE: u32 = 100_000;
 pub(super) struct Transit {
     pub digest: u64,
     pub invisible: u32,
+    /// The thread that this transition left in a loop.
+    pub spins: Option<Tid>,
 }
 
 impl Transit {
@@ -47,39 +49,53 @@ impl Session {
         self.transit = Transit::default();
         self.model.clock.visible_operation();
         self.load(tid)?;
-        let at = self.context(tid).regs.rip;
+        let before = self.context(tid).regs;
+        self.context(tid).spins = false;
         let (operation, flow) = self.perform(tid)?;
         if let Flow::Run(regs) = flow {
             self.go(tid, regs)?;
         }
-        self.moved(tid, &operation);
+        self.moved(tid, &operation, &before);
         self.settle();
         Ok(Step {
             thread: tid,
             operation,
-            at,
+            at: before.rip,
             digest: self.transit.digest,
         })
     }
 
-    /// Keeps the books of fairness.
-    fn moved(&mut self, tid: Tid, operation: &Operation) {
+    /// Keeps the books of fairness. `before` is where the thread stood.
+    fn moved(&mut self, tid: Tid, operation: &Operation, before: &Regs) {
         for thread in self.model.threads.values_mut() {
             thread.yields_to.remove(&tid);
         }
         if !self.model.threads.contains_key(&tid) || self.ended.is_some() {
-            return;
+            return self.progressed();
         }
         let yielded = match operation {
-            Operation::Spin => true,
+            Operation::Spin => self.context(tid).spins && self.context(tid).regs == *before,
             Operation::Call { number, .. } => i64::from(*number) == libc::SYS_sched_yield,
             Operation::Sync { name, .. } => name == "pause",
             _ => false,
         };
-        if yielded {
+        if !yielded {
+            self.progressed();
+        }
+        if yielded || self.model.thread(tid).pending == Pending::Spin {
             self.yield_from(tid);
-        } else {
-            self.model.thread_mut(tid).idle_yields = 0;
+        }
+    }
+
+    /// Something happened that a waiting loop may wait for: whoever was found to go round in circles must be
+    /// looked at again.
+    fn progressed(&mut self) {
+        for thread in self.model.threads.values_mut() {
+            thread.idle_yields = 0;
+        }
+        let spins_now = self.transit.spins;
+        for (&tid, context) in &mut self.contexts {
+            context.spins &= spins_now == Some(tid);
         }
     }
 

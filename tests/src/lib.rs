@@ -14,12 +14,12 @@ pub mod packages;
 pub mod process;
 pub mod supervised;
 
-/// The path of the `tracefork` command under test, for the integration test that uses it; `None` as long as the package has no
-/// such binary. A macro, because cargo tells only the integration tests themselves.
+/// The path of the `tracefork` command under test, for the integration test that uses it. A macro, because cargo
+/// tells only the integration tests themselves.
 #[macro_export]
 macro_rules! command_under_test {
     () => {
-        option_env!("CARGO_BIN_EXE_tracefork").map(std::path::Path::new)
+        Some(std::path::Path::new(env!("CARGO_BIN_EXE_tracefork-under-test")))
     };
 }
 

@@ -15,7 +15,9 @@ impl Session {
             // A handler may do anything, and its arrival is an order that the program can see.
             return Footprint::global();
         }
-        let Some(context) = self.contexts.get(&tid) else { return Footprint::global() };
+        let Some(context) = self.contexts.get(&tid) else {
+            return Footprint::global();
+        };
         let footprint = match &thread.pending {
             // Its maker wrote this object: a thread begins after it was made.
             Pending::Start => Footprint::write(key(&Object::Thread(tid))),
@@ -28,7 +30,9 @@ impl Session {
                 Some(op) => {
                     let mutex = op.sync.as_ref().and_then(|sync| sync.mutex);
                     let all = [Some(op.object), mutex].into_iter().flatten();
-                    all.fold(Footprint::local(), |f, addr| f.and(memory(addr), access(&op.kind)))
+                    all.fold(Footprint::local(), |f, addr| {
+                        f.and(memory(addr), access(&op.kind))
+                    })
                 }
                 None => Footprint::global(),
             },
@@ -80,10 +84,12 @@ fn access(kind: &SiteKind) -> explore::Access {
 }
 
 fn touched(touches: &[Touch]) -> Footprint {
-    touches.iter().fold(Footprint::local(), |footprint, touch| match (&touch.object, touch.access) {
-        (Object::Everything, _) => footprint.and_global(),
-        (object, Access::Read) => footprint.and_read(key(object)),
-        (object, Access::Write) => footprint.and_write(key(object)),
+    touches.iter().fold(Footprint::local(), |footprint, touch| {
+        match (&touch.object, touch.access) {
+            (Object::Everything, _) => footprint.and_global(),
+            (object, Access::Read) => footprint.and_read(key(object)),
+            (object, Access::Write) => footprint.and_write(key(object)),
+        }
     })
 }
 

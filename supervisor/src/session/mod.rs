@@ -28,8 +28,8 @@ mod stacks;
 mod step;
 
 pub use context::Context;
-pub use snapshot::Snapshot;
 pub use memory::{ProcessHost, TaskMemory};
+pub use snapshot::Snapshot;
 
 use crate::code::Code;
 use crate::error::Failure;

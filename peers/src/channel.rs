@@ -231,6 +231,16 @@ impl Link {
 
     /// Where the bytes are that were sent in either direction.
     pub fn flight(&self, diag: &mut Diag) -> Flight {
+        let flight = self.kernel_flight(diag);
+        // What the kernel would not take yet goes out as soon as the peer reads on.
+        if self.has_backlog() && flight == Flight::Clear {
+            Flight::Travelling
+        } else {
+            flight
+        }
+    }
+
+    fn kernel_flight(&self, diag: &mut Diag) -> Flight {
         match &self.socket {
             Socket::Unix(_) => match diag.unix_unconsumed(self.inode) {
                 Ok(Some(0) | None) => Flight::Clear,

@@ -17,7 +17,7 @@ pub struct TcpView {
     pub unread: u32,
     /// 0 if no descriptor refers to it (not yet accepted, or closed).
     pub inode: u32,
-    /// Payload ever received, and payload ever sent; absent for what is left of a closed socket.
+    /// Payload ever received, and payload ever written by the program; absent for what is left of a closed socket.
     pub bytes: Option<(u64, u64)>,
 }
 
@@ -144,12 +144,10 @@ impl Diag {
         let info = reply
             .get(INET_DIAG_MSG..)
             .and_then(|list| attribute(list, INET_DIAG_INFO));
-        // struct tcp_info: tcpi_bytes_received, tcpi_bytes_sent, tcpi_bytes_retrans.
+        // struct tcp_info: tcpi_bytes_received, tcpi_bytes_sent, tcpi_bytes_retrans, tcpi_notsent_bytes. What the program has written but the kernel not yet sent counts as sent: it is to come.
         let bytes = info.and_then(|info| {
-            Some((
-                u64_at(info, 128)?,
-                u64_at(info, 200)?.saturating_sub(u64_at(info, 208).unwrap_or(0)),
-            ))
+            let sent = u64_at(info, 200)?.saturating_sub(u64_at(info, 208).unwrap_or(0));
+            Some((u64_at(info, 128)?, sent + u64::from(u32_at(info, 144)?)))
         });
         Ok(Some(TcpView {
             state: reply.get(1).copied().unwrap_or(0),

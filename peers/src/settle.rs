@@ -177,11 +177,13 @@ impl Ground {
             let lasted = since.note(state);
             let done = match state {
                 (Doing::Opaque, _) => lasted >= config.settle && patience > 0,
+                // Something is on its way, so it will come. Unless the other end is out of our sight, say in a network namespace of its own.
+                (Doing::Waiting | Doing::Gone, Flight::Travelling) => lasted >= config.sleep_bound,
                 // Nobody is left to read what was not consumed.
                 (Doing::Gone, _) => true,
                 (Doing::Waiting, Flight::Clear) => true,
                 // It waits, but not for this: another connection keeps it busy. Or it is being woken this moment, so look for a while.
-                (Doing::Waiting, _) => lasted >= config.settle,
+                (Doing::Waiting, Flight::Unconsumed | Flight::Unseen) => lasted >= config.settle,
                 (Doing::Sleeping, _) => lasted >= config.sleep_bound,
                 (Doing::Working, _) => false,
             };

@@ -375,20 +375,25 @@ impl Tree {
     }
 
     /// What the SUT can read on `channel` when it stands at `w` and has read `r` units.
+    ///
+    /// At a position that was never polled this is unknown even if earlier answers are still unread: how much can be read at once must depend on where the SUT stands, and not on where
+    /// other schedules happened to poll. Only a stream that has ended needs no poll.
     #[must_use]
     pub fn readable(&self, channel: Channel, cursor: Cursor) -> Readable {
         let Some((pos, mark)) = self.last_mark(cursor.w.pos) else {
             return Readable::Unknown;
         };
         let heard = mark.heard.get(usize::from(channel)).copied().unwrap_or_default();
+        if heard.end == StreamEnd::Open && pos != cursor.w.pos {
+            return Readable::Unknown;
+        }
         if heard.units > cursor.r {
             return Readable::Data(heard.units - cursor.r);
         }
         match heard.end {
             StreamEnd::Eof => Readable::Eof,
             StreamEnd::Reset => Readable::Reset,
-            StreamEnd::Open if pos == cursor.w.pos => Readable::Nothing,
-            StreamEnd::Open => Readable::Unknown,
+            StreamEnd::Open => Readable::Nothing,
         }
     }
 

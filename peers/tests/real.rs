@@ -145,20 +145,12 @@ impl Needed {
         self.polled.insert(to.to_vec());
     }
 
-    /// A read needs the peer if nothing is known to be there, and nobody has asked at this point.
+    /// A read needs the peer if nobody has asked at this point.
     fn read(&mut self, text: &[u8], read: &mut usize) -> Vec<u8> {
-        let known = |needed: &Needed| {
-            let last = needed
-                .polled
-                .iter()
-                .filter(|p| text.starts_with(p))
-                .max_by_key(|p| p.len());
-            last.map(|p| answer(p)).unwrap_or_default()
-        };
-        if known(self).len() <= *read && !self.polled.contains(text) {
+        if !self.polled.contains(text) {
             self.ask(text, text);
         }
-        let data = known(self)[*read..].to_vec();
+        let data = answer(text)[*read..].to_vec();
         *read += data.len();
         data
     }

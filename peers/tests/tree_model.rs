@@ -50,10 +50,10 @@ impl Model {
             .max_by_key(|p| p.len())
     }
     fn readable(&self, text: &[u8], r: u64) -> Readable {
-        match self.last_poll(text) {
-            Some(p) if peer(p).len() as u64 > r => Readable::Data(peer(p).len() as u64 - r),
-            Some(p) if p == text => Readable::Nothing,
-            _ => Readable::Unknown,
+        match peer(text).len() as u64 - r {
+            _ if !self.polled.contains(text) => Readable::Unknown,
+            0 => Readable::Nothing,
+            n => Readable::Data(n),
         }
     }
     fn leaves(&self) -> usize {

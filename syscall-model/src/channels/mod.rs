@@ -14,6 +14,9 @@ pub mod signalfd;
 pub mod socket;
 pub mod timerfd;
 
+#[cfg(test)]
+mod tests;
+
 pub use control::{ioctl, pipe_size, set_pipe_size, stat_kind};
 pub use io::{prepare_read, prepare_write, read, read_some, write, write_some};
 

@@ -169,6 +169,8 @@ impl Ground {
         loop {
             if self.pump(focus, others, config.flood_limit) {
                 (patience, last_news) = (0, Instant::now());
+                // Silence is counted from the last word.
+                since.state = None;
             }
             if focus.heard.size() > config.flood_limit {
                 return Err(self.flood(focus, config, name));

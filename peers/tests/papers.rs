@@ -266,8 +266,12 @@ fn server_with_a_counter() {
         })
     };
     let (world, outcomes) = run(CacheMode::Branching);
-    assert_eq!(outcomes.expect("no peer fails").len(), 2);
+    let outcomes = outcomes.expect("no peer fails");
+    assert_eq!(outcomes.len(), 2);
     assert_eq!((world.counters().peer_starts, world.counters().misses), (4, 4));
+    let (off, same) = run(CacheMode::Off);
+    assert_eq!(same.expect("no peer fails"), outcomes);
+    assert!(off.counters().peer_starts > 4);
     assert!(matches!(
         run(CacheMode::Linear).1,
         Err(PeerError::LinearDivergence { .. })

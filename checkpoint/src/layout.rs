@@ -1,0 +1,332 @@
+//! The mappings of a task, in a normal form.
+//!
+//! How the kernel cuts memory into areas depends on history (which calls made them, what is registered for tracking), but
+//! neighbours that behave alike are one mapping here. So equal address spaces have equal layouts, whatever the way to them,
+//! and the layout can be a part of the identity of a state. The main stack grows by itself and never
+//! shrinks: where it starts is history, too, and does not count.
+
+use crate::error::{Error, Result};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::rc::Rc;
+use xxhash_rust::xxh3::Xxh3;
+
+/// The mappings of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Sorted by address.
+    mappings: Vec<Mapping>,
+    /// Contribution of the layout to the identity.
+    identity: u128,
+}
+
+/// A range of addresses that behaves alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// `PROT_*`.
+    pub(crate) prot: i32,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Private memory that starts as zeros.
+    Anonymous,
+    /// The main thread's stack.
+    Stack,
+    /// A file; `offset` is that of the first byte.
+    File {
+        file: Rc<MappedFile>,
+        offset: u64,
+        shared: bool,
+    },
+    /// The kernel's own, or something unknown. Never touched.
+    Special(String),
+}
+
+/// A file that is mapped.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct MappedFile {
+    pub(crate) path: PathBuf,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+impl Mapping {
+    /// Can it hold content of its own that a checkpoint has to keep?
+    pub(crate) fn is_private(&self) -> bool {
+        match self.kind {
+            Kind::Anonymous | Kind::Stack | Kind::File { shared: false, .. } => true,
+            Kind::File { shared: true, .. } | Kind::Special(_) => false,
+        }
+    }
+
+    pub(crate) fn is_readable(&self) -> bool {
+        self.prot & libc::PROT_READ != 0
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.prot & libc::PROT_WRITE != 0
+    }
+
+    fn from_map(map: MemoryMap) -> Mapping {
+        let (start, end) = map.address;
+        let has = |flag, prot| if map.perms.contains(flag) { prot } else { 0 };
+        let prot = has(MMPermissions::READ, libc::PROT_READ)
+            | has(MMPermissions::WRITE, libc::PROT_WRITE)
+            | has(MMPermissions::EXECUTE, libc::PROT_EXEC);
+        let shared = map.perms.contains(MMPermissions::SHARED);
+        let kind = match map.pathname {
+            MMapPath::Path(path) => Kind::File {
+                file: Rc::new(MappedFile {
+                    path,
+                    device: nix::sys::stat::makedev(map.dev.0 as u64, map.dev.1 as u64),
+                    inode: map.inode,
+                }),
+                offset: map.offset,
+                shared,
+            },
+            MMapPath::Stack => Kind::Stack,
+            MMapPath::Anonymous | MMapPath::Heap if !shared => Kind::Anonymous,
+            MMapPath::Other(name) if name.starts_with("anon:") && !shared => Kind::Anonymous,
+            other => Kind::Special(format!("{other:?}")),
+        };
+        Mapping {
+            start,
+            end,
+            prot,
+            kind,
+        }
+    }
+
+    /// Is `next` nothing but the continuation of this mapping?
+    fn continues_with(&self, next: &Mapping) -> bool {
+        let same_kind = match (&self.kind, &next.kind) {
+            (
+                Kind::File { file, offset, shared },
+                Kind::File {
+                    file: next_file,
+                    offset: next_offset,
+                    shared: next_shared,
+                },
+            ) => {
+                file == next_file && shared == next_shared && offset + (self.end - self.start) == *next_offset
+            }
+            (ours, theirs) => ours == theirs,
+        };
+        self.end == next.start && self.prot == next.prot && same_kind
+    }
+
+    /// What backs the page that starts at `addr`, and how: equal for ranges that need no new mapping.
+    pub(crate) fn same_backing(&self, other: &Mapping, addr: u64) -> bool {
+        match (&self.kind, &other.kind) {
+            (
+                Kind::File { file, offset, shared },
+                Kind::File {
+                    file: other_file,
+                    offset: other_offset,
+                    shared: other_shared,
+                },
+            ) => {
+                file == other_file
+                    && shared == other_shared
+                    && offset + (addr - self.start) == other_offset + (addr - other.start)
+            }
+            (ours, theirs) => ours == theirs,
+        }
+    }
+
+    fn hash_into(&self, hash: &mut Xxh3) {
+        let start = if self.kind == Kind::Stack { 0 } else { self.start };
+        for number in [start, self.end, self.prot as u64] {
+            hash.update(&number.to_le_bytes());
+        }
+        let (tag, offset, name): (u8, u64, &[u8]) = match &self.kind {
+            Kind::Anonymous => (0, 0, &[]),
+            Kind::Stack => (1, 0, &[]),
+            Kind::File { file, offset, shared } => {
+                (2 + u8::from(*shared), *offset, file.path.as_os_str().as_bytes())
+            }
+            Kind::Special(name) => (4, 0, name.as_bytes()),
+        };
+        hash.update(&[tag]);
+        hash.update(&offset.to_le_bytes());
+        hash.update(&(name.len() as u64).to_le_bytes());
+        hash.update(name);
+    }
+}
+
+impl Layout {
+    /// The mappings that the task has now.
+    pub(crate) fn read(pid: i32) -> Result<Layout> {
+        let maps = Process::new(pid)
+            .and_then(|process| process.maps())
+            .map_err(|error| Error::Proc {
+                pid,
+                reason: error.to_string(),
+            })?;
+        Ok(Layout::new(maps.into_iter().map(Mapping::from_map)))
+    }
+
+    fn new(areas: impl Iterator<Item = Mapping>) -> Layout {
+        let mut mappings: Vec<Mapping> = Vec::new();
+        // The kernel shows its own page beyond user space in every process.
+        for area in areas.filter(|area| area.start < crate::pagemap::USER_END) {
+            match mappings.last_mut() {
+                Some(last) if last.continues_with(&area) => last.end = area.end,
+                _ => mappings.push(area),
+            }
+        }
+        let mut hash = Xxh3::new();
+        mappings.iter().for_each(|mapping| mapping.hash_into(&mut hash));
+        let identity = hash.digest128();
+        Layout { mappings, identity }
+    }
+
+    pub(crate) fn mappings(&self) -> &[Mapping] {
+        &self.mappings
+    }
+
+    pub(crate) fn identity(&self) -> u128 {
+        self.identity
+    }
+
+    /// The mapping that holds this address. The main stack may have grown since the layout was read.
+    pub(crate) fn find(&self, addr: u64) -> Option<&Mapping> {
+        let at = self.mappings.partition_point(|mapping| mapping.end <= addr);
+        let mapping = self.mappings.get(at)?;
+        (mapping.start <= addr || mapping.kind == Kind::Stack).then_some(mapping)
+    }
+
+    /// The mapping right below this one, if there is no gap.
+    pub(crate) fn below(&self, mapping: &Mapping) -> Option<&Mapping> {
+        let at = self.mappings.partition_point(|other| other.end < mapping.start);
+        self.mappings.get(at).filter(|other| other.end == mapping.start)
+    }
+
+    /// Where a mapping starts, at the lowest: a stack reaches down to its neighbour.
+    pub(crate) fn floor(&self, mapping: &Mapping) -> u64 {
+        if mapping.kind != Kind::Stack {
+            return mapping.start;
+        }
+        let at = self.mappings.partition_point(|other| other.end <= mapping.start);
+        at.checked_sub(1).map_or(0, |below| self.mappings[below].end)
+    }
+
+    /// Refuses memory that a checkpoint cannot hold.
+    pub(crate) fn refuse_shared(&self) -> Result<()> {
+        let shared = self
+            .mappings
+            .iter()
+            .find(|mapping| !mapping.is_private() && mapping.is_writable());
+        match shared {
+            None => Ok(()),
+            Some(mapping) => Err(Error::SharedMapping {
+                start: mapping.start,
+                end: mapping.end,
+                name: match &mapping.kind {
+                    Kind::File { file, .. } => file.path.display().to_string(),
+                    kind => format!("{kind:?}"),
+                },
+            }),
+        }
+    }
+
+    /// Does a task with this layout need no repair to get the other one? Where the main stack starts is no difference.
+    pub(crate) fn fits(&self, other: &Layout) -> bool {
+        self.identity == other.identity
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anonymous(start: u64, end: u64, prot: i32) -> Mapping {
+        Mapping {
+            start,
+            end,
+            prot,
+            kind: Kind::Anonymous,
+        }
+    }
+
+    fn file(start: u64, end: u64, offset: u64) -> Mapping {
+        let file = Rc::new(MappedFile {
+            path: "/lib/x.so".into(),
+            device: 1,
+            inode: 2,
+        });
+        Mapping {
+            start,
+            end,
+            prot: libc::PROT_READ,
+            kind: Kind::File {
+                file,
+                offset,
+                shared: false,
+            },
+        }
+    }
+
+    fn stack(start: u64) -> Mapping {
+        Mapping {
+            kind: Kind::Stack,
+            ..anonymous(start, 0x9000, 3)
+        }
+    }
+
+    #[test]
+    fn cuts_that_make_no_difference_do_not_show() {
+        let whole = Layout::new([anonymous(0x1000, 0x4000, 3), file(0x5000, 0x8000, 0)].into_iter());
+        let cut = Layout::new(
+            [
+                anonymous(0x1000, 0x2000, 3),
+                anonymous(0x2000, 0x4000, 3),
+                file(0x5000, 0x6000, 0),
+                file(0x6000, 0x8000, 0x1000),
+            ]
+            .into_iter(),
+        );
+        assert_eq!(whole, cut);
+        assert!(whole.fits(&cut));
+        let other = [
+            Layout::new([anonymous(0x1000, 0x4000, 1), file(0x5000, 0x8000, 0)].into_iter()),
+            Layout::new([anonymous(0x1000, 0x3000, 3), file(0x5000, 0x8000, 0)].into_iter()),
+            Layout::new([anonymous(0x1000, 0x4000, 3), file(0x5000, 0x8000, 0x1000)].into_iter()),
+        ];
+        assert!(other.iter().all(|other| !whole.fits(other)));
+    }
+
+    #[test]
+    fn growth_of_the_main_stack_does_not_show() {
+        let small = Layout::new([anonymous(0x1000, 0x2000, 3), stack(0x7000)].into_iter());
+        let large = Layout::new([anonymous(0x1000, 0x2000, 3), stack(0x5000)].into_iter());
+        assert!(small.fits(&large));
+        assert_eq!(small.find(0x5000).map(|m| &m.kind), Some(&Kind::Stack));
+        assert_eq!(small.floor(&small.mappings()[1]), 0x2000);
+        assert_eq!(small.find(0x1800), Some(&anonymous(0x1000, 0x2000, 3)));
+        assert_eq!(small.find(0x9000), None);
+    }
+
+    #[test]
+    fn only_neighbours_are_below() {
+        let layout = Layout::new(
+            [
+                anonymous(0x1000, 0x2000, 0),
+                anonymous(0x2000, 0x3000, 3),
+                anonymous(0x4000, 0x5000, 3),
+            ]
+            .into_iter(),
+        );
+        let [guard, above, apart] = layout.mappings() else {
+            panic!("{layout:?}")
+        };
+        assert_eq!(layout.below(above), Some(guard));
+        assert_eq!(layout.below(apart), None);
+        assert_eq!(layout.below(guard), None);
+    }
+}

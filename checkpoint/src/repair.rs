@@ -1,0 +1,176 @@
+//! Puts the mappings of a task back to what they were at a mark, by injected calls.
+//!
+//! Only the mappings; what was in them is written afterwards, like any other change. Calls are made in an order that never lets two mappings
+//! meet: first what is too much goes, then the break moves, then what is missing comes.
+
+use crate::error::{Error, Result};
+use crate::layout::{Kind, Layout, MappedFile, Mapping};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use tracee::Stopped;
+
+/// A stretch of addresses in which neither layout changes.
+struct Stretch<'a> {
+    start: u64,
+    end: u64,
+    now: Option<&'a Mapping>,
+    wanted: Option<&'a Mapping>,
+}
+
+impl Stretch<'_> {
+    /// The main stack has grown, or will grow again: nothing to do.
+    fn is_stack(&self) -> bool {
+        let stack = |mapping: Option<&Mapping>| mapping.is_none_or(|mapping| mapping.kind == Kind::Stack);
+        stack(self.now) && stack(self.wanted)
+    }
+}
+
+/// Mappings and break of the program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Space<'a> {
+    pub(crate) layout: &'a Layout,
+    pub(crate) brk: u64,
+}
+
+/// Makes the mappings those that are wanted.
+pub(crate) fn repair(task: &mut Stopped, now: Space, wanted: Space) -> Result<()> {
+    let mut fixer = Fixer { task };
+    if wanted.brk < now.brk {
+        fixer.call("brk", libc::SYS_brk, [wanted.brk, 0, 0, 0, 0, 0])?;
+    }
+    let layout = fixer.layout()?;
+    for stretch in stretches(&layout, wanted.layout) {
+        fixer.unmap_excess(&stretch)?;
+    }
+    if wanted.brk > now.brk {
+        fixer.call("brk", libc::SYS_brk, [wanted.brk, 0, 0, 0, 0, 0])?;
+    }
+    let layout = fixer.layout()?;
+    for stretch in stretches(&layout, wanted.layout) {
+        fixer.map_missing(&stretch)?;
+    }
+    if fixer.layout()?.fits(wanted.layout) {
+        Ok(())
+    } else {
+        Err(fixer.cannot("the kernel arranged them differently".into()))
+    }
+}
+
+fn stretches<'a>(now: &'a Layout, wanted: &'a Layout) -> Vec<Stretch<'a>> {
+    let edges = |layout: &'a Layout| layout.mappings().iter().flat_map(|m| [m.start, m.end]);
+    let mut cuts: Vec<u64> = edges(now).chain(edges(wanted)).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let at = |layout: &'a Layout, addr| layout.find(addr).filter(|m| m.start <= addr);
+    cuts.windows(2)
+        .map(|cut| Stretch {
+            start: cut[0],
+            end: cut[1],
+            now: at(now, cut[0]),
+            wanted: at(wanted, cut[0]),
+        })
+        .filter(|stretch| !stretch.is_stack())
+        .collect()
+}
+
+struct Fixer<'a> {
+    task: &'a mut Stopped,
+}
+
+impl Fixer<'_> {
+    fn layout(&self) -> Result<Layout> {
+        Layout::read(self.task.pid())
+    }
+
+    fn unmap_excess(&mut self, stretch: &Stretch) -> Result<()> {
+        let Some(now) = stretch.now else { return Ok(()) };
+        if stretch
+            .wanted
+            .is_some_and(|wanted| now.same_backing(wanted, stretch.start))
+        {
+            return Ok(());
+        }
+        if matches!(now.kind, Kind::Special(_) | Kind::Stack) {
+            return Err(self.cannot(format!("{:?} is in the way", now.kind)));
+        }
+        let args = [stretch.start, stretch.end - stretch.start, 0, 0, 0, 0];
+        self.call("munmap", libc::SYS_munmap, args).map(drop)
+    }
+
+    fn map_missing(&mut self, stretch: &Stretch) -> Result<()> {
+        let Some(wanted) = stretch.wanted else {
+            return Ok(());
+        };
+        let len = stretch.end - stretch.start;
+        match stretch.now {
+            Some(now) if now.prot == wanted.prot => Ok(()),
+            Some(_) => {
+                let args = [stretch.start, len, wanted.prot as u64, 0, 0, 0];
+                self.call("mprotect", libc::SYS_mprotect, args).map(drop)
+            }
+            None => match &wanted.kind {
+                Kind::Anonymous => self.map_anonymous(stretch.start, len, wanted.prot),
+                Kind::File { file, offset, shared } => {
+                    let offset = offset + (stretch.start - wanted.start);
+                    let sharing = if *shared {
+                        libc::MAP_SHARED
+                    } else {
+                        libc::MAP_PRIVATE
+                    };
+                    self.map_file(
+                        file,
+                        [stretch.start, len, wanted.prot as u64, sharing as u64, 0, offset],
+                    )
+                }
+                kind @ (Kind::Stack | Kind::Special(_)) => Err(self.cannot(format!("{kind:?} is gone"))),
+            },
+        }
+    }
+
+    fn map_anonymous(&mut self, start: u64, len: u64, prot: i32) -> Result<()> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        let args = [start, len, prot as u64, flags as u64, u64::MAX, 0];
+        self.call("mmap", libc::SYS_mmap, args).map(drop)
+    }
+
+    /// Maps a file; `args` are those of `mmap`, but for the descriptor and `MAP_FIXED`.
+    fn map_file(&mut self, file: &MappedFile, mut args: [u64; 6]) -> Result<()> {
+        let same = std::fs::metadata(&file.path)
+            .is_ok_and(|found| found.ino() == file.inode && found.dev() == file.device);
+        if !same {
+            return Err(self.cannot(format!("{} is not what it was", file.path.display())));
+        }
+        // The name must be in the task's memory, and the future mapping is a place that nobody else needs.
+        let start = args[0];
+        self.map_anonymous(start, args[1], libc::PROT_READ | libc::PROT_WRITE)?;
+        let mut name = file.path.as_os_str().as_bytes().to_vec();
+        name.push(0);
+        if name.len() as u64 > args[1] {
+            return Err(self.cannot("a file name is longer than its mapping".into()));
+        }
+        self.task.memory().write(start, &name)?;
+        let at = libc::AT_FDCWD as i64 as u64;
+        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
+        let fd = self.call("openat", libc::SYS_openat, [at, start, flags, 0, 0, 0])?;
+        args[3] |= libc::MAP_FIXED as u64;
+        args[4] = fd;
+        let mapped = self.call("mmap", libc::SYS_mmap, args);
+        self.call("close", libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+        mapped.map(drop)
+    }
+
+    /// An injected call whose failure means that the layout cannot be repaired.
+    fn call(&mut self, name: &'static str, nr: i64, args: [u64; 6]) -> Result<u64> {
+        match self.task.inject_checked(name, nr, args) {
+            Err(tracee::Error::Injected { call, errno, .. }) => Err(self.cannot(format!("{call}: {errno}"))),
+            other => Ok(other?),
+        }
+    }
+
+    fn cannot(&self, what: String) -> Error {
+        Error::Layout {
+            pid: self.task.pid(),
+            what,
+        }
+    }
+}

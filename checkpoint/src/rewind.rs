@@ -1,0 +1,399 @@
+//! The rewind backend: one process, and for each mark a version of its memory.
+//!
+//! What the supervisor knows of the memory is the *current version*; what may differ from it are the pages that lost
+//! their write protection. To look is to read those, and to protect them again. To restore is to write those, and the pages that
+//! differ between the current version and the mark's.
+//!
+//! Pages written by a restore are left unprotected. The next look reads them once more, which is cheaper than protecting
+//! them and cheaper still if the task writes them again, as it tends to. Tracking is exact nevertheless: contents decide.
+
+use crate::error::{Error, Result};
+use crate::identity::Known;
+use crate::image::Reader;
+use crate::layout::Layout;
+use crate::pagemap::{Own, Pagemap, USER_END};
+use crate::pristine::Untouched;
+use crate::repair::{Space, repair};
+use crate::store::{PAGE, PAGE_SHIFT, Page, ZEROS};
+use crate::tree::Tree;
+use crate::uffd::Uffd;
+use crate::{Backend, Checkpointer, MarkId, Stats, View};
+use hashbrown::HashMap;
+use nix::errno::Errno;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use tracee::Stopped;
+
+/// Ranges from this length on are looked at precisely: most of their pages may never have been populated.
+const LONG: u64 = 16 * PAGE as u64;
+
+/// As many untouched pages in a row are dropped by a call of the task rather than overwritten.
+const DROP: u64 = 64;
+
+/// Checkpoints by rewinding pages.
+#[derive(Debug)]
+pub(crate) struct Rewind {
+    marks: HashMap<MarkId, Mark>,
+    tracker: Tracker,
+    reader: Reader,
+    current: Tree,
+    layout: Rc<Layout>,
+    /// The program break, which the mappings do not show to the byte.
+    brk: u64,
+    /// The mappings may have changed.
+    stale: bool,
+    /// The caller's word that nothing happened since the last look.
+    unchanged: bool,
+    stats: Stats,
+}
+
+/// A version of memory.
+#[derive(Debug, Clone)]
+struct Mark {
+    tree: Tree,
+    layout: Rc<Layout>,
+    brk: u64,
+    image: u64,
+}
+
+/// Tells which pages were written. Bound to one memory image.
+#[derive(Debug)]
+struct Tracker {
+    pid: i32,
+    uffd: Uffd,
+    pagemap: Pagemap,
+    /// Counts the images: a process that executes another program has nothing in common with its past.
+    image: u64,
+    found: Vec<Range<u64>>,
+}
+
+impl Tracker {
+    fn new(task: &mut Stopped, image: u64) -> Result<Tracker> {
+        Ok(Tracker {
+            pid: task.pid(),
+            uffd: Uffd::of_task(task)?,
+            pagemap: Pagemap::open(task.pid())?,
+            image,
+            found: Vec::new(),
+        })
+    }
+}
+
+impl Rewind {
+    /// Starts to track the task.
+    pub(crate) fn new(task: &mut Stopped) -> Result<Rewind> {
+        let mut rewind = Rewind {
+            marks: HashMap::new(),
+            tracker: Tracker::new(task, 0)?,
+            reader: Reader::default(),
+            current: Tree::default(),
+            layout: Rc::new(Layout::read(task.pid())?),
+            brk: 0,
+            stale: true,
+            unchanged: false,
+            stats: Stats::default(),
+        };
+        rewind.look_anew(task)?;
+        Ok(rewind)
+    }
+
+    /// Brings the current version up to date.
+    fn look(&mut self, task: &mut Stopped) -> Result<()> {
+        let unchanged = std::mem::take(&mut self.unchanged);
+        if self.stale || task.pid() != self.tracker.pid {
+            return self.look_anew(task);
+        }
+        if unchanged {
+            return Ok(());
+        }
+        let pages = self.dirty(true, None)?;
+        if pages
+            .iter()
+            .any(|&page| self.layout.find(page << PAGE_SHIFT).is_none())
+        {
+            // The mappings changed after all.
+            return self.look_anew(task);
+        }
+        self.read(task, &pages)
+    }
+
+    fn read(&mut self, task: &Stopped, pages: &[u64]) -> Result<()> {
+        self.stats.pages_read += pages.len() as u64;
+        self.reader
+            .read_into(&mut self.current, task, &self.layout, pages)
+    }
+
+    /// Pages that may differ from the current version. A long range is mostly page-table entries that never held anything; of
+    /// those only pages count that exist now, or did in the current version (or in `target`).
+    fn dirty(&mut self, protect: bool, target: Option<&Tree>) -> Result<Vec<u64>> {
+        let tracker = &mut self.tracker;
+        tracker.found.clear();
+        tracker
+            .pagemap
+            .written(0..USER_END, protect, &mut tracker.found)?;
+        let (mut pages, mut own) = (Vec::new(), Vec::new());
+        for range in &tracker.found {
+            let numbers = range.start >> PAGE_SHIFT..range.end >> PAGE_SHIFT;
+            if range.end - range.start < LONG {
+                pages.extend(numbers);
+                continue;
+            }
+            own.clear();
+            tracker.pagemap.own(range.clone(), &mut own)?;
+            pages.extend(own.iter().flat_map(|own| numbers_of(&own.range)));
+            pages.extend(self.current.pages_in(numbers.clone()));
+            pages.extend(target.iter().flat_map(|target| target.pages_in(numbers.clone())));
+        }
+        pages.sort_unstable();
+        pages.dedup();
+        Ok(pages)
+    }
+
+    /// Brings everything up to date after the mappings changed: mappings, tracking, current version.
+    fn look_anew(&mut self, task: &mut Stopped) -> Result<()> {
+        if task.pid() != self.tracker.pid {
+            self.new_image(task)?;
+        }
+        self.layout = Rc::new(Layout::read(task.pid())?);
+        match self.tracker.uffd.register_all(&self.layout) {
+            // The memory image that was tracked is gone: an exec.
+            Err(Error::Sys {
+                errno: Errno::ENOMEM | Errno::ESRCH,
+                ..
+            }) => {
+                self.new_image(task)?;
+                self.tracker.uffd.register_all(&self.layout)?;
+            }
+            other => other?,
+        }
+        self.brk = task.inject_checked("brk", libc::SYS_brk, [0; 6])?;
+        let mut own = Vec::new();
+        self.tracker.pagemap.own(0..USER_END, &mut own)?;
+        let pages = self.suspects(&own);
+        self.read(task, &pages)?;
+        self.tracker.pagemap.protect()?;
+        (self.stale, self.unchanged) = (false, false);
+        Ok(())
+    }
+
+    fn new_image(&mut self, task: &mut Stopped) -> Result<()> {
+        self.tracker = Tracker::new(task, self.tracker.image + 1)?;
+        self.current = Tree::default();
+        Ok(())
+    }
+
+    /// Pages to read when it is known what there is, but not what was replaced: those written since they were protected; those
+    /// that the current version has, but the task has not, or not in memory, where nothing tells a swapped page from a marker.
+    fn suspects(&self, own: &[Own]) -> Vec<u64> {
+        let mut pages: Vec<u64> = own
+            .iter()
+            .filter(|own| own.written)
+            .flat_map(|own| numbers_of(&own.range))
+            .collect();
+        let mut unwritten = own.iter().filter(|own| !own.written && own.present).peekable();
+        for page in self.current.pages_in(0..crate::tree::PAGES) {
+            let addr = page << PAGE_SHIFT;
+            while unwritten.next_if(|own| own.range.end <= addr).is_some() {}
+            if unwritten.peek().is_none_or(|own| !own.range.contains(&addr)) {
+                pages.push(page);
+            }
+        }
+        pages.sort_unstable();
+        pages.dedup();
+        pages
+    }
+
+    fn go_back(&mut self, task: &mut Stopped, id: MarkId, mark: &Mark) -> Result<()> {
+        let unchanged = std::mem::take(&mut self.unchanged);
+        let mut dirty = Vec::new();
+        if self.stale || task.pid() != self.tracker.pid {
+            self.look_anew(task)?;
+        } else if !unchanged {
+            dirty = self.dirty(false, Some(&mark.tree))?;
+        }
+        if mark.image != self.tracker.image {
+            return Err(Error::OtherImage {
+                mark: id,
+                pid: task.pid(),
+            });
+        }
+        if self.brk != mark.brk || !self.layout.fits(&mark.layout) {
+            self.repair_layout(task, mark)?;
+            dirty.clear();
+        }
+        self.write_back(task, mark, &dirty)?;
+        self.current = mark.tree.clone();
+        self.stats.restored += 1;
+        Ok(())
+    }
+
+    fn repair_layout(&mut self, task: &mut Stopped, mark: &Mark) -> Result<()> {
+        let now = Space {
+            layout: &self.layout,
+            brk: self.brk,
+        };
+        let wanted = Space {
+            layout: &mark.layout,
+            brk: mark.brk,
+        };
+        // Whatever comes of it, what is known is out of date.
+        self.stale = true;
+        repair(task, now, wanted)?;
+        self.look_anew(task)
+    }
+
+    /// Writes what differs between the task and the mark.
+    fn write_back(&mut self, task: &mut Stopped, mark: &Mark, dirty: &[u64]) -> Result<()> {
+        let mut wanted: BTreeMap<u64, Option<Page>> = BTreeMap::new();
+        self.current.diff(&mark.tree, &mut |page, _, theirs| {
+            wanted.insert(page, theirs.map(|entry| entry.page.clone()));
+        });
+        for &page in dirty {
+            wanted
+                .entry(page)
+                .or_insert_with(|| mark.tree.get(page).map(|entry| entry.page.clone()));
+        }
+        let (pages, dropped) = self.plan(wanted);
+        for range in dropped {
+            let args = [
+                range.start,
+                range.end - range.start,
+                libc::MADV_DONTNEED as u64,
+                0,
+                0,
+                0,
+            ];
+            task.inject_checked("madvise", libc::SYS_madvise, args)?;
+        }
+        self.stats.pages_written += pages.len() as u64;
+        let (open, closed): (Vec<_>, Vec<_>) = pages
+            .iter()
+            .map(|(page, content)| {
+                (
+                    page << PAGE_SHIFT,
+                    content.as_ref().map_or(&ZEROS, Page::bytes).as_slice(),
+                )
+            })
+            .partition(|&(addr, _)| {
+                self.layout
+                    .find(addr)
+                    .is_some_and(|mapping| mapping.is_writable())
+            });
+        task.memory().write_many(&open)?;
+        for (addr, content) in closed {
+            task.memory().write_forced(addr, content)?;
+        }
+        Ok(())
+    }
+
+    /// Which pages to write (`None`: zeros), and which ranges to drop.
+    #[allow(clippy::type_complexity, reason = "two plain lists")]
+    fn plan(&mut self, wanted: BTreeMap<u64, Option<Page>>) -> (Vec<(u64, Option<Page>)>, Vec<Range<u64>>) {
+        let mut writes = Vec::with_capacity(wanted.len());
+        let mut zeros: Vec<Range<u64>> = Vec::new();
+        let mut dropped = Vec::new();
+        for (page, content) in wanted {
+            let addr = page << PAGE_SHIFT;
+            let Some(mapping) = self.layout.find(addr).filter(|mapping| mapping.is_private()) else {
+                continue;
+            };
+            if let Some(content) = content {
+                writes.push((page, Some(content)));
+                continue;
+            }
+            match self.reader.pristine.page(&mut self.reader.store, mapping, addr) {
+                Untouched::File(content) => writes.push((page, Some(content))),
+                Untouched::Unknown => dropped.push(addr..addr + PAGE as u64),
+                Untouched::Zeros => match zeros.last_mut() {
+                    Some(last) if last.end == page => last.end += 1,
+                    _ => zeros.push(page..page + 1),
+                },
+            }
+        }
+        for run in zeros {
+            if run.end - run.start >= DROP {
+                dropped.push(run.start << PAGE_SHIFT..run.end << PAGE_SHIFT);
+            } else {
+                writes.extend(run.map(|page| (page, None)));
+            }
+        }
+        (writes, dropped)
+    }
+
+    fn known(&mut self) -> Known<'_> {
+        Known {
+            tree: &self.current,
+            layout: &self.layout,
+            pristine: &mut self.reader.pristine,
+            store: &mut self.reader.store,
+        }
+    }
+}
+
+fn numbers_of(range: &Range<u64>) -> Range<u64> {
+    range.start >> PAGE_SHIFT..range.end >> PAGE_SHIFT
+}
+
+impl Checkpointer for Rewind {
+    fn mark(&mut self, task: &mut Stopped) -> Result<MarkId> {
+        self.look(task)?;
+        self.layout.refuse_shared()?;
+        let id = MarkId(self.stats.taken);
+        let mark = Mark {
+            tree: self.current.clone(),
+            layout: Rc::clone(&self.layout),
+            brk: self.brk,
+            image: self.tracker.image,
+        };
+        self.marks.insert(id, mark);
+        self.stats.count_mark();
+        Ok(id)
+    }
+
+    fn restore(&mut self, task: &mut Stopped, mark: MarkId) -> Result<()> {
+        let version = self.marks.get(&mark).ok_or(Error::UnknownMark(mark))?.clone();
+        self.go_back(task, mark, &version)
+    }
+
+    fn restore_last(&mut self, task: &mut Stopped, mark: MarkId) -> Result<()> {
+        let version = self.marks.remove(&mark).ok_or(Error::UnknownMark(mark))?;
+        self.stats.live -= 1;
+        self.go_back(task, mark, &version)
+    }
+
+    fn forget(&mut self, mark: MarkId) {
+        if self.marks.remove(&mark).is_some() {
+            self.stats.live -= 1;
+        }
+    }
+
+    fn identity(&mut self, task: &mut Stopped, view: &View) -> Result<u128> {
+        self.look(task)?;
+        Ok(self.known().identity(view))
+    }
+
+    fn digest(&mut self, task: &mut Stopped, range: Range<u64>) -> Result<u128> {
+        self.look(task)?;
+        Ok(self.known().digest(range))
+    }
+
+    fn layout_changed(&mut self) {
+        self.stale = true;
+    }
+
+    fn unchanged(&mut self) {
+        self.unchanged = true;
+    }
+
+    fn stats(&self) -> Stats {
+        Stats {
+            bytes_held: self.reader.store.bytes_held(),
+            ..self.stats
+        }
+    }
+
+    fn backend(&self) -> Backend {
+        Backend::Rewind
+    }
+}

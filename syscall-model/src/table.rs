@@ -9,7 +9,7 @@ use crate::effect::{Effect, Outcome, Prepared};
 use crate::handlers::{
     attributes, changes, clock, descriptors, dirs, epoll, eventfd, exec, files, futex, identity, invisible,
     io, limits, locks, mapping, memory, messages, misc, names, pipe, poll, scheduling, select, signalfd,
-    signals, sockets, sockopt, threads, timerfd, timers, volumes,
+    signals, sockets, sockopt, threads, timerfd, timers, transfers, volumes,
 };
 use crate::model::Cx;
 use crate::signals::Signals;
@@ -349,7 +349,11 @@ pub static TABLE: [Row; ROWS] = [
         Model(identity::getpid, invisible),
         "virtual process id, the same in every run",
     ),
-    row(Sysno::sendfile, Fatal, "not modelled"),
+    row(
+        Sysno::sendfile,
+        Model(transfers::sendfile, transfers::prepare_sendfile),
+        "a read and a write in the model",
+    ),
     row(
         Sysno::socket,
         Model(sockets::socket, pipe::prepare_new),
@@ -1500,14 +1504,26 @@ pub static TABLE: [Row; ROWS] = [
         Model(threads::get_robust_list, invisible),
         "kept per virtual thread",
     ),
-    row(Sysno::splice, Fatal, "not modelled"),
-    row(Sysno::tee, Fatal, "not modelled"),
+    row(
+        Sysno::splice,
+        Model(transfers::splice, transfers::prepare_splice),
+        "a read and a write in the model",
+    ),
+    row(
+        Sysno::tee,
+        Model(transfers::tee, transfers::prepare_tee),
+        "a copy between pipes of the model",
+    ),
     row(
         Sysno::sync_file_range,
         Model(changes::fsync, changes::prepare_sync),
         "the overlay is always in order",
     ),
-    row(Sysno::vmsplice, Fatal, "not modelled"),
+    row(
+        Sysno::vmsplice,
+        Model(transfers::vmsplice, transfers::prepare_vmsplice),
+        "as readv and writev; pages are never shared",
+    ),
     row(
         Sysno::move_pages,
         Refuse(Errno::ENOSYS),
@@ -1739,7 +1755,11 @@ pub static TABLE: [Row; ROWS] = [
         Model(memory::mlock, invisible),
         "succeeds and does nothing: paging cannot be observed, and locks do not survive a fork",
     ),
-    row(Sysno::copy_file_range, Fatal, "not modelled"),
+    row(
+        Sysno::copy_file_range,
+        Model(transfers::copy_file_range, transfers::prepare_copy_file_range),
+        "a read and a write in the overlay",
+    ),
     row(Sysno::preadv2, Model(io::preadv2, io::prepare_read), "as pread64"),
     row(
         Sysno::pwritev2,

@@ -333,3 +333,45 @@ fn truncated_bytes_do_not_come_back() {
     assert_eq!(g.call(Sysno::ftruncate, &[fd, 6]), Ok(0));
     assert_eq!(g.read(fd as i32, 10).unwrap(), b"hel\0\0\0");
 }
+
+#[test]
+fn data_moves_between_descriptions() {
+    let mut g = guest();
+    let from = g.open("/etc/motd", O_RDONLY, 0).unwrap() as u64;
+    let to = g.open("/tmp/copy", O_CREAT | O_RDWR, 0o644).unwrap() as u64;
+    assert_eq!(g.call(Sysno::copy_file_range, &[from, 0, to, 0, 5, 0]), Ok(5));
+    assert_eq!(g.call(Sysno::sendfile, &[to, from, 0, 100]), Ok(8));
+    assert_eq!(g.call(Sysno::sendfile, &[to, from, 0, 100]), Ok(0));
+    assert_eq!(g.contents("/tmp/copy").unwrap(), b"hello, world\n");
+    g.memory.write(DATA, &7_u64.to_le_bytes()).unwrap();
+    assert_eq!(g.call(Sysno::sendfile, &[1, from, DATA, 5]), Ok(5));
+    assert_eq!(g.model.output.stdout.bytes(), b"world");
+    assert_eq!(
+        g.call(Sysno::splice, &[from, 0, to, 0, 5, 0]),
+        Err(Errno::EINVAL),
+        "no pipe"
+    );
+}
+
+#[test]
+fn splice_and_tee_go_through_pipes() {
+    use syscall_model::GuestMemoryExt;
+    let mut g = guest();
+    let pipe = |g: &mut Guest<MemoryHost>| {
+        g.call(Sysno::pipe, &[DATA]).unwrap();
+        let ends = (
+            g.memory.read_u32(DATA).unwrap(),
+            g.memory.read_u32(DATA + 4).unwrap(),
+        );
+        (u64::from(ends.0), u64::from(ends.1))
+    };
+    let (first, second) = (pipe(&mut g), pipe(&mut g));
+    let from = g.open("/etc/motd", O_RDONLY, 0).unwrap() as u64;
+    assert_eq!(g.call(Sysno::splice, &[from, 0, first.1, 0, 5, 0]), Ok(5));
+    assert_eq!(g.call(Sysno::tee, &[first.0, second.1, 100, 0]), Ok(5));
+    assert_eq!(g.read(first.0 as i32, 10).unwrap(), b"hello");
+    assert_eq!(g.call(Sysno::splice, &[second.0, 0, 1, 0, 100, 0]), Ok(5));
+    assert_eq!(g.model.output.stdout.bytes(), b"hello");
+    let empty = g.effect(Sysno::splice, [second.0, 0, 1, 0, 100, 0]).unwrap();
+    assert!(matches!(empty, Effect::Block(_)));
+}

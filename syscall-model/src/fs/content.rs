@@ -20,6 +20,8 @@ pub struct Base {
     pub file: Arc<dyn HostFile>,
     /// Bytes from here on were cut off by the program.
     pub len: u64,
+    /// All that the host has.
+    pub full: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +87,7 @@ impl FileData {
     pub fn untouched(&self) -> Option<&Base> {
         self.base
             .as_ref()
-            .filter(|base| self.pages.is_empty() && base.len == self.size)
+            .filter(|base| self.pages.is_empty() && base.full == base.len && base.full == self.size)
     }
 
     /// Up to `max` bytes at `offset`; fewer only at the end of the file.

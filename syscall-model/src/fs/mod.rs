@@ -5,6 +5,7 @@
 //! because both are looked up by the host's inode number. Directories are copied up when an entry in them
 //! changes; entries that did not change still come from the host directory beneath.
 
+mod apply;
 mod content;
 pub(crate) mod data;
 mod host;
@@ -16,6 +17,7 @@ mod proc_contents;
 mod tree;
 mod virtual_files;
 
+pub use apply::{Change, apply, changes};
 pub use content::{Base, FileData};
 pub use host::{Host, HostEntry, HostFile, RealHost};
 pub use locks::{LockOwner, LockRequest, Locks};

@@ -97,6 +97,8 @@ pub struct Node {
     /// `size` and `blocks` are kept by [`FileData`] for regular files.
     pub attributes: Attributes,
     pub content: Content,
+    /// The host file that it was copied up from.
+    pub origin: Option<Bytes>,
     /// `F_ADD_SEALS`; `None` where sealing does not exist.
     pub seals: Option<i32>,
 }

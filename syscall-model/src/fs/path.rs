@@ -41,6 +41,8 @@ impl Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Last {
     Follow,
+    /// As `Follow`, for a file to open or to create: a slash at the end is `EISDIR`.
+    Create,
     /// Stop at the link, unless a slash comes after it.
     Keep,
     /// The path names an entry to make or remove: nothing is followed, and a slash is the caller's business.
@@ -116,6 +118,9 @@ impl Walk<'_, '_> {
                 }
                 _ => {}
             }
+            if last && self.slash && how == Last::Create {
+                return Err(Errno::EISDIR);
+            }
             let path = join(&self.at_path, &name);
             let Some(node) = self.view.child(&self.at, &name)? else {
                 if !last {
@@ -125,7 +130,7 @@ impl Walk<'_, '_> {
             };
             let attributes = self.view.attributes(&node)?;
             let follow = match how {
-                Last::Follow => true,
+                Last::Follow | Last::Create => true,
                 Last::Keep => self.slash,
                 Last::Name => false,
             };

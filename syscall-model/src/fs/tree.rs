@@ -308,6 +308,7 @@ impl FileSystem {
             Node {
                 attributes,
                 content,
+                origin: None,
                 seals: None,
             },
         );
@@ -327,6 +328,7 @@ impl FileSystem {
                 path: original.path.clone(),
                 file: host.open(&original.path)?,
                 len: attributes.size,
+                full: attributes.size,
             })),
             libc::S_IFLNK => Content::Symlink(host.read_link(&original.path)?.into()),
             libc::S_IFDIR => {
@@ -352,6 +354,7 @@ impl FileSystem {
             Node {
                 attributes,
                 content,
+                origin: Some(original.path.clone()),
                 seals: None,
             },
         );

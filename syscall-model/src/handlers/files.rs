@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::channels;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId};
-use crate::fs::{Class, Content, FileData, Found, NodeId, OpenFile, data};
+use crate::fs::{Class, Content, FileData, Found, Last, NodeId, OpenFile, data};
 use crate::handlers::paths;
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
@@ -93,7 +93,18 @@ fn open_at(cx: &mut Cx, dirfd: i32, path: u64, mut flags: i32, mode: u32) -> Out
     }
     let path = cx.mem.read_path(path)?;
     cx.model.files.lowest_free(0)?;
-    let found = paths::find(cx, dirfd, &path, flags & libc::O_NOFOLLOW == 0 && !exclusive)?;
+    let creates = flags & libc::O_CREAT != 0;
+    let last = if flags & libc::O_NOFOLLOW != 0 || exclusive {
+        Last::Keep
+    } else if creates {
+        Last::Create
+    } else {
+        Last::Follow
+    };
+    if creates && path.ends_with(b"/") && paths::find_last(cx, dirfd, &path, Last::Name)?.has_name() {
+        return Err(Errno::EISDIR);
+    }
+    let found = paths::find_last(cx, dirfd, &path, last)?;
     if flags & TMPFILE_BIT != 0 {
         return open_temporary(cx, &found, flags, mode);
     }

@@ -81,7 +81,7 @@ pub fn touches(model: &Model, ofd: OfdId, writes: bool, positional: bool) -> Vec
     }
 }
 
-fn is_channel(kind: &Kind) -> bool {
+pub(crate) fn is_channel(kind: &Kind) -> bool {
     !matches!(kind, Kind::File(_) | Kind::Output(_))
 }
 

@@ -33,6 +33,7 @@ pub mod threads;
 pub mod timed;
 pub mod timerfd;
 pub mod timers;
+pub mod transfers;
 pub mod volumes;
 
 use crate::call::Call;

@@ -25,11 +25,11 @@ pub fn find(cx: &Cx, dirfd: i32, path: &[u8], follow: bool) -> Result<Found, Err
 
 /// Resolves the path at `addr` as the name of an entry to make or remove.
 pub fn name_at(cx: &Cx, dirfd: i32, addr: u64) -> Result<Found, Errno> {
-    let path = cx.mem.read_path(addr)?;
-    find_last(cx, dirfd, &path, Last::Name)
+    find_last(cx, dirfd, &cx.mem.read_path(addr)?, Last::Name)
 }
 
-fn find_last(cx: &Cx, dirfd: i32, path: &[u8], last: Last) -> Result<Found, Errno> {
+/// Resolves `path` from `dirfd`.
+pub fn find_last(cx: &Cx, dirfd: i32, path: &[u8], last: Last) -> Result<Found, Errno> {
     // An absolute path does not look at dirfd at all.
     let start = match path.first() {
         Some(b'/') => cx.view().root()?,

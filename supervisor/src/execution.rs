@@ -11,6 +11,8 @@ use syscall_model::Tid;
 pub struct Execution {
     pub session: Session,
     pub steps: Vec<Step>,
+    /// How often a thread was made to wait although it could have gone on.
+    pub preemptions: u64,
     pub end: End,
 }
 
@@ -87,23 +89,31 @@ fn drive(
     mut check: impl FnMut(u64, &Step) -> Result<(), Failure>,
 ) -> Result<Execution, Failure> {
     let mut session = Session::start(options)?;
-    let mut steps = Vec::new();
+    let mut steps: Vec<Step> = Vec::new();
+    let mut preemptions = 0;
     while session.end().is_none() && (steps.len() as u64) < max_steps {
         let enabled = session.enabled();
         let at = steps.len() as u64;
         let tid = choose(at, &enabled)?;
+        let last = steps.last().map(|step| step.thread);
+        preemptions += u64::from(last.is_some_and(|last| last != tid && enabled.contains(&last)));
         let step = session.step(tid)?;
         tracing::debug!(step = at, thread = step.thread, "{}", step.operation);
         check(at, &step)?;
         steps.push(step);
     }
     let end = session.end().cloned().unwrap_or(End::Cut);
-    Ok(Execution { session, steps, end })
+    Ok(Execution {
+        session,
+        steps,
+        preemptions,
+        end,
+    })
 }
 
 impl Execution {
     /// The trace of this execution.
-    pub fn into_trace(self, options: &Options, seed: u64) -> Result<Trace, Failure> {
+    pub fn trace(&self, options: &Options, seed: u64) -> Result<Trace, Failure> {
         let path = &options.program.path;
         let file =
             std::fs::read(path).map_err(|e| Failure::unsupported(format!("{}: {e}", path.display())))?;
@@ -113,14 +123,13 @@ impl Execution {
             argv: options.argv.clone(),
             env: options.env.clone(),
         };
-        self.session.finish();
         Ok(Trace {
             program,
             config: options.config.clone(),
             preempt: options.preempt,
             seed,
-            steps: self.steps,
-            end: self.end,
+            steps: self.steps.clone(),
+            end: self.end.clone(),
         })
     }
 }

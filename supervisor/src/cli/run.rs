@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 use syscall_model::Config;
 use syscall_model::clock::DEFAULT_EPOCH_SECONDS;
+use syscall_model::fs::{self, View};
 
 #[derive(clap::Args)]
 #[command(after_help = "Example: tracefork run --seed 7 --trace t.trace -- xz -T4 -c file > file.xz")]
@@ -39,6 +40,9 @@ pub struct Args {
     /// Carry the program's file changes over to the real file system at the end.
     #[arg(long)]
     pub apply_writes: bool,
+    /// Write the files that the program made or changed below DIR, each under its full path.
+    #[arg(long, value_name = "DIR")]
+    pub export_writes: Option<PathBuf>,
     /// Exit with the program's own status instead of tracefork's (128+N for a signal N).
     #[arg(long)]
     pub forward_exit: bool,
@@ -84,20 +88,35 @@ pub const VIRTUAL_PID: u32 = 1000;
 
 pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let started = Instant::now();
+    let finished = run(args, quiet, started);
+    if let (Err(failure), Some(path)) = (&finished, &args.json) {
+        let report = Report {
+            verdict: "error",
+            error: Some(failure.reason.clone()),
+            ..header(args.seed, started)
+        };
+        // The reason itself is what the user must see; that it could not be written down as well is not.
+        let _ = write_json(path, &report);
+    }
+    finished
+}
+
+fn run(args: &Args, quiet: bool, started: Instant) -> Result<u8, Failure> {
     let options = session_options(&args.sut, &args.command)?;
     let execution = execute(args, &options)?;
     if args.check_determinism {
         check_again(args, &options, &execution)?;
     }
+    // Before anything is applied: the program's own file may be among what it wrote.
+    if let Some(path) = &args.trace {
+        trace::format::write(path, &execution.trace(&options, args.seed)?)?;
+    }
+    keep_writes(args, &execution)?;
     let to_stdout = args.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
     if !to_stdout {
         forward_output(&execution)?;
     }
-    if args.apply_writes {
-        apply_writes(&execution)?;
-    }
-    let mut report = report(&execution, args.seed);
-    report.time_s = started.elapsed().as_secs_f64();
+    let report = report(args, &execution, started);
     if !quiet {
         explain(&execution, &report);
     }
@@ -105,11 +124,7 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
         write_json(path, &report)?;
     }
     let code = exit_code(args, &execution, &report);
-    if let Some(path) = &args.trace {
-        trace::format::write(path, &execution.into_trace(&options, args.seed)?)?;
-    } else {
-        execution.session.finish();
-    }
+    execution.session.finish();
     Ok(code)
 }
 
@@ -239,11 +254,49 @@ fn forward_output(execution: &Execution) -> Result<(), Failure> {
     }
 }
 
-fn apply_writes(_: &Execution) -> Result<(), Failure> {
+/// The program's file changes, as asked for: in place, or below a directory.
+fn keep_writes(args: &Args, execution: &Execution) -> Result<(), Failure> {
+    if !args.apply_writes && args.export_writes.is_none() {
+        return Ok(());
+    }
+    let view = View {
+        model: execution.session.model(),
+        host: execution.session.host(),
+        tid: VIRTUAL_PID,
+    };
+    let changes = fs::changes(&view)
+        .map_err(|errno| Failure::usage(format!("cannot collect the program's file changes: {errno}")))?;
+    if let Some(root) = &args.export_writes {
+        let exported = std::fs::create_dir_all(root).and_then(|()| fs::apply(&changes, Some(root)));
+        exported.map_err(|e| {
+            Failure::usage(format!(
+                "cannot export the file changes to {}: {e}",
+                root.display()
+            ))
+            .hint("--export-writes takes a directory that can be written to")
+        })?;
+    }
+    if args.apply_writes {
+        fs::apply(&changes, None).map_err(|e| {
+            Failure::usage(format!("cannot apply the program's file changes: {e}"))
+                .hint("some of them may be in place; --export-writes DIR puts them elsewhere")
+        })?;
+    }
     Ok(())
 }
 
-fn report(execution: &Execution, seed: u64) -> Report {
+/// A result that says nothing yet but what it is about.
+fn header(seed: u64, started: Instant) -> Report {
+    Report {
+        time_s: started.elapsed().as_secs_f64(),
+        peak_rss_bytes: report::peak_rss_bytes(),
+        seed,
+        version: env!("CARGO_PKG_VERSION"),
+        ..Report::default()
+    }
+}
+
+fn report(args: &Args, execution: &Execution, started: Instant) -> Report {
     let model = execution.session.model();
     let (exit, signal) = match execution.end {
         End::Exited(status) => (Some(status), None),
@@ -260,7 +313,7 @@ fn report(execution: &Execution, seed: u64) -> Report {
         sent: Default::default(),
         executions: 1,
     };
-    let violations: Vec<Violation> = violation(execution).into_iter().collect();
+    let violations: Vec<Violation> = violation(args, execution).into_iter().collect();
     let verdict = match (&execution.end, violations.is_empty()) {
         (End::Cut, _) => "incomplete",
         (_, true) => "ok",
@@ -278,14 +331,11 @@ fn report(execution: &Execution, seed: u64) -> Report {
         } else {
             vec![outcome]
         },
-        peak_rss_bytes: report::peak_rss_bytes(),
-        seed,
-        version: env!("CARGO_PKG_VERSION"),
-        ..Report::default()
+        ..header(args.seed, started)
     }
 }
 
-fn violation(execution: &Execution) -> Option<Violation> {
+fn violation(args: &Args, execution: &Execution) -> Option<Violation> {
     let (kind, thread) = match execution.end {
         End::Killed(libc::SIGABRT) => ("assert", execution.session.crash().map(|crash| crash.thread)),
         End::Killed(_) => ("crash", execution.session.crash().map(|crash| crash.thread)),
@@ -296,9 +346,9 @@ fn violation(execution: &Execution) -> Option<Violation> {
         kind,
         message: execution.end.to_string(),
         thread,
-        trace: None,
+        trace: args.trace.as_ref().map(|path| path.display().to_string()),
         steps: execution.steps.len() as u64,
-        preemptions: 0,
+        preemptions: execution.preemptions,
         stacks: execution.session.stacks(),
     })
 }

@@ -19,7 +19,7 @@ pub mod supervised;
 #[macro_export]
 macro_rules! command_under_test {
     () => {
-        Some(std::path::Path::new(env!("CARGO_BIN_EXE_tracefork-under-test")))
+        std::path::Path::new(env!("CARGO_BIN_EXE_tracefork-under-test"))
     };
 }
 

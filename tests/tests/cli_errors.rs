@@ -16,7 +16,6 @@ use tracefork_tests::{command_under_test, guests};
 const WRONG_USAGE: i32 = 2;
 const CANNOT_BE_HANDLED: i32 = 4;
 
-/// Without a command under test there is nothing to ask, and no trial pretends to have asked.
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let trials: [(&str, fn()); 12] = [
@@ -33,9 +32,8 @@ fn main() -> ExitCode {
         ("bad_option_values", bad_option_values),
         ("bad_command_lines", bad_command_lines),
     ];
-    let trials = trials.into_iter().filter(|_| command_under_test!().is_some());
     // A failed assertion is a panic, which the trial reports.
-    let trials = trials.map(|(name, body)| {
+    let trials = trials.into_iter().map(|(name, body)| {
         Trial::test(name, move || {
             body();
             Ok::<(), Failed>(())
@@ -47,12 +45,8 @@ fn main() -> ExitCode {
 /// Runs `tracefork ARGS` and looks at the form of its complaint; gives what it said.
 fn complaint(args: &[&str], code: i32, hint: &[&str]) -> String {
     let scratch = Scratch::new().expect("a temporary directory");
-    let command = Tracefork::new(under_test()).command(&scratch.work());
+    let command = Tracefork::new(command_under_test!()).command(&scratch.work());
     complaint_of(command, args, code, hint)
-}
-
-fn under_test() -> &'static Path {
-    command_under_test!().expect("without a command there are no trials")
 }
 
 fn complaint_of(mut command: Command, args: &[&str], code: i32, hint: &[&str]) -> String {
@@ -213,7 +207,7 @@ fn unreadable_program() {
         &scratch,
         "tracefork",
         0o755,
-        &fs::read(under_test()).expect("the command can be read"),
+        &fs::read(command_under_test!()).expect("the command can be read"),
     );
     for directory in scratch.work().ancestors().take(2) {
         fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).expect("its mode can be set");

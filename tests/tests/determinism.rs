@@ -28,18 +28,13 @@ fn main() -> ExitCode {
     // Those with busy cores would disturb the others' meaning, not their results; but the load is to be the test's own.
     arguments.test_threads = Some(1);
     let mut trials = Vec::new();
-    if let Some(command) = command_under_test!() {
-        for guest in GUESTS {
-            for preempt in Preempt::BOTH {
-                for load in [false, true] {
-                    let tracefork = Tracefork::new(command);
-                    let name = format!(
-                        "{}::{guest}{}",
-                        preempt.name(),
-                        if load { " on busy cores" } else { "" }
-                    );
-                    trials.push(trial(name, move || same_trace(&tracefork, guest, preempt, load)));
-                }
+    for guest in GUESTS {
+        for preempt in Preempt::BOTH {
+            for load in [false, true] {
+                let tracefork = Tracefork::new(command_under_test!());
+                let busy = if load { " on busy cores" } else { "" };
+                let name = format!("{}::{guest}{busy}", preempt.name());
+                trials.push(trial(name, move || same_trace(&tracefork, guest, preempt, load)));
             }
         }
     }

@@ -1,7 +1,6 @@
 //! Every guest of `tests/guests/check`: `check` must find what its directives declare, with no more preemptions than needed, and
 //! prove the fixed variants. Natively, those without a bug must run through.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
@@ -15,30 +14,27 @@ use tracefork_tests::supervised::{Checked, Tracefork};
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let guests = guests::all("check").expect("the guests can be read");
-    let command: Option<&Path> = command_under_test!();
+    let tracefork = Tracefork::new(command_under_test!());
     let mut trials = vec![trial("every bug has its fix".to_owned(), every_bug_has_its_fix)];
     for guest in guests {
         let native = guest.clone();
         trials.push(trial(format!("native::{}", guest.name), move || {
             check_natively(&native)
         }));
-        let Some(command) = command else { continue };
-        let tracefork = Tracefork::new(command);
+        let tracefork = tracefork.clone();
         trials.push(trial(format!("check::{}", guest.name), move || {
             check(&guest, &tracefork)
         }));
     }
     for (threads, writes, expected) in WRITES {
-        let Some(command) = command else { continue };
-        let tracefork = Tracefork::new(command);
+        let tracefork = tracefork.clone();
         let name = format!("interleavings::{threads}x{writes}");
         trials.push(trial(name, move || {
             count_interleavings(&tracefork, threads, writes, expected)
         }));
     }
     for philosophers in 3..=8 {
-        let Some(command) = command else { continue };
-        let tracefork = Tracefork::new(command);
+        let tracefork = tracefork.clone();
         let name = format!("philosophers::{philosophers}");
         trials.push(trial(name, move || check_philosophers(&tracefork, philosophers)));
     }

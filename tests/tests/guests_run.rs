@@ -1,7 +1,6 @@
 //! Every guest of `tests/guests/run`: natively, where it must end as it declares and print the same each time, then supervised
 //! under several seeds in each of its preemption modes, where it must not differ from the native run.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
@@ -17,7 +16,7 @@ const SEEDS: u64 = 3;
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let guests = guests::all("run").expect("the guests can be read");
-    let command: Option<&Path> = command_under_test!();
+    let tracefork = Tracefork::new(command_under_test!());
     let mut trials = Vec::new();
     for guest in guests {
         let native = guest.clone();
@@ -25,8 +24,7 @@ fn main() -> ExitCode {
             check_natively(&native)
         }));
         for mode in guest.directives.modes.clone() {
-            let Some(command) = command else { continue };
-            let (guest, tracefork) = (guest.clone(), Tracefork::new(command));
+            let (guest, tracefork) = (guest.clone(), tracefork.clone());
             let name = format!("{}::{}", mode.name(), guest.name);
             trials.push(trial(name, move || check_supervised(&guest, &tracefork, mode)));
         }

@@ -17,17 +17,14 @@ use tracefork_tests::{command_under_test, guests};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let mut trials: Vec<(&str, fn())> = vec![("processes_are_seen", processes_are_seen)];
-    if command_under_test!().is_some() {
-        let supervised: [(&str, fn()); 5] = [
-            ("killed_while_running", killed_while_running),
-            ("terminated_while_running", terminated_while_running),
-            ("interrupted_while_running", interrupted_while_running),
-            ("killed_while_searching", killed_while_searching),
-            ("killed_while_starting", killed_while_starting),
-        ];
-        trials.extend(supervised);
-    }
+    let trials: [(&str, fn()); 6] = [
+        ("processes_are_seen", processes_are_seen),
+        ("killed_while_running", killed_while_running),
+        ("terminated_while_running", terminated_while_running),
+        ("interrupted_while_running", interrupted_while_running),
+        ("killed_while_searching", killed_while_searching),
+        ("killed_while_starting", killed_while_starting),
+    ];
     // A failed assertion is a panic, which the trial reports.
     let trials = trials.into_iter().map(|(name, body)| {
         Trial::test(name, move || {
@@ -98,7 +95,7 @@ impl Endless {
 }
 
 fn end_and_look(mode: &[&str], signal: Signal) {
-    let command = command_under_test!().expect("without a command there are no such trials");
+    let command = command_under_test!();
     let endless = Endless::new();
     let mut supervisor = endless.start(command, mode);
     endless.wait_until(PATIENCE, |count| count > 0, "begun");
@@ -126,7 +123,7 @@ fn killed_while_searching() {
 
 /// The window between fork and the setting of the kernel's kill-on-exit option is the one most easily missed.
 fn killed_while_starting() {
-    let command = command_under_test!().expect("without a command there are no such trials");
+    let command = command_under_test!();
     for delay_us in (0..20_000).step_by(500) {
         let endless = Endless::new();
         let mut supervisor = endless.start(command, &["run"]);

@@ -166,13 +166,8 @@ fn main() -> ExitCode {
             natively_twice(&program)
         }));
         for mode in Preempt::BOTH {
-            let Some(command) = command_under_test!() else {
-                continue;
-            };
-            let (tracefork, name) = (
-                Tracefork::new(command),
-                format!("{}::{}", mode.name(), program.name),
-            );
+            let tracefork = Tracefork::new(command_under_test!());
+            let name = format!("{}::{}", mode.name(), program.name);
             trials.push(trial(name, move || supervised(&program, &tracefork, mode)));
         }
     }

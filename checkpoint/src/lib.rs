@@ -28,6 +28,7 @@
 
 mod error;
 mod fork;
+mod huge;
 mod identity;
 mod image;
 mod layout;

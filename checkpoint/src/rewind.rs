@@ -8,6 +8,7 @@
 //! them and cheaper still if the task writes them again, as it tends to. Tracking is exact nevertheless: contents decide.
 
 use crate::error::{Error, Result};
+use crate::huge::Blocks;
 use crate::identity::Known;
 use crate::image::Reader;
 use crate::layout::Layout;
@@ -65,6 +66,7 @@ struct Tracker {
     pagemap: Pagemap,
     /// Counts the images: a process that executes another program has nothing in common with its past.
     image: u64,
+    blocks: Blocks,
     found: Vec<Range<u64>>,
 }
 
@@ -75,6 +77,7 @@ impl Tracker {
             uffd: Uffd::of_task(task)?,
             pagemap: Pagemap::open(task.pid())?,
             image,
+            blocks: Blocks::default(),
             found: Vec::new(),
         })
     }
@@ -115,13 +118,19 @@ impl Rewind {
             // The mappings changed after all.
             return self.look_anew(task);
         }
-        self.read(task, &pages)
+        if self.read(task, &pages)? {
+            self.tracker.pagemap.protect()?;
+        }
+        Ok(())
     }
 
-    fn read(&mut self, task: &Stopped, pages: &[u64]) -> Result<()> {
+    /// Reads pages into the current version. Returns whether protection was taken from some.
+    fn read(&mut self, task: &mut Stopped, pages: &[u64]) -> Result<bool> {
         self.stats.pages_read += pages.len() as u64;
         self.reader
-            .read_into(&mut self.current, task, &self.layout, pages)
+            .read_into(&mut self.current, task, &self.layout, pages)?;
+        let tracker = &mut self.tracker;
+        tracker.blocks.collapse(task, &tracker.uffd, &self.layout, pages)
     }
 
     /// Pages that may differ from the current version. A long range is mostly page-table entries that never held anything; of

@@ -19,6 +19,7 @@ const UFFD_FEATURE_WP_UNPOPULATED: u64 = 1 << 13;
 const UFFD_FEATURE_WP_ASYNC: u64 = 1 << 15;
 const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
 const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
+const UFFDIO_WRITEPROTECT: libc::c_ulong = 0xc018_aa06;
 const UFFDIO_REGISTER_MODE_WP: u64 = 1 << 1;
 const FLAGS: i32 = UFFD_USER_MODE_ONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
 
@@ -63,6 +64,12 @@ impl Uffd {
     pub(crate) fn register(&self, range: Range<u64>) -> Result<()> {
         let mut arg = [range.start, range.end - range.start, UFFDIO_REGISTER_MODE_WP, 0];
         self.ioctl("UFFDIO_REGISTER", UFFDIO_REGISTER, &mut arg)
+    }
+
+    /// Takes the protection away.
+    pub(crate) fn unprotect(&self, range: Range<u64>) -> Result<()> {
+        let mut arg = [range.start, range.end - range.start, 0];
+        self.ioctl("UFFDIO_WRITEPROTECT", UFFDIO_WRITEPROTECT, &mut arg)
     }
 
     /// Tracks all private mappings; those that are tracked remain so.

@@ -197,7 +197,7 @@ pub static TABLE: [Row; ROWS] = [
     row(
         Sysno::mmap,
         Model(mapping::mmap, mapping::prepare_mmap),
-        "anonymous memory by the kernel, always private; files from the host or the overlay",
+        "anonymous memory by the kernel, always private; files from the host or the overlay, shared ones kept in step at system calls",
     ),
     row(
         Sysno::mprotect,
@@ -206,8 +206,8 @@ pub static TABLE: [Row; ROWS] = [
     ),
     row(
         Sysno::munmap,
-        Model(mapping::munmap, invisible),
-        "memory belongs to the kernel, and is saved with it",
+        Model(mapping::munmap, mapping::prepare_shared),
+        "memory belongs to the kernel, and is saved with it; shared mappings reach their files first",
     ),
     row(
         Sysno::brk,
@@ -276,13 +276,13 @@ pub static TABLE: [Row; ROWS] = [
     ),
     row(
         Sysno::mremap,
-        Pass,
-        "private memory of the process; the supervisor watches the layout",
+        Model(mapping::mremap, invisible),
+        "private memory of the process; a shared mapping of a file cannot be moved",
     ),
     row(
         Sysno::msync,
-        Model(mapping::msync, invisible),
-        "mappings of files are private memory",
+        Model(mapping::msync, mapping::prepare_shared),
+        "what was stored through shared mappings reaches the overlay",
     ),
     row(
         Sysno::mincore,

@@ -375,3 +375,49 @@ fn splice_and_tee_go_through_pipes() {
     let empty = g.effect(Sysno::splice, [second.0, 0, 1, 0, 100, 0]).unwrap();
     assert!(matches!(empty, Effect::Block(_)));
 }
+
+/// Maps as the supervisor would: the bytes are put where the model says.
+fn map_shared(g: &mut Guest<MemoryHost>, fd: u64, at: u64) -> Result<(), Effect> {
+    use syscall_model::effect::MapSource;
+    let prot = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+    let flags = (libc::MAP_SHARED | libc::MAP_FIXED) as u64;
+    match g.effect(Sysno::mmap, [at, 8192, prot, flags, fd, 0]).unwrap() {
+        Effect::MapFile(map) => {
+            let bytes = match map.source {
+                MapSource::Bytes(bytes) => bytes,
+                MapSource::Host(path) => {
+                    let mut bytes = vec![0; 8192];
+                    let file = g.host.open(path.as_os_str().as_encoded_bytes()).unwrap();
+                    file.read_at(&mut bytes, 0).unwrap();
+                    bytes
+                }
+            };
+            g.memory.write(map.addr, &bytes).unwrap();
+            Ok(())
+        }
+        other => Err(other),
+    }
+}
+
+#[test]
+fn shared_mappings_and_files_show_the_same_bytes() {
+    use syscall_model::GuestMemoryExt;
+    let (mut g, at) = (guest(), support::BASE + 0x20000);
+    let fd = g.open("/etc/motd", O_RDWR, 0).unwrap();
+    map_shared(&mut g, fd as u64, at).unwrap();
+    g.memory.write(at + 7, b"there").unwrap();
+    assert_eq!(g.read(fd, 100).unwrap(), b"hello, there\n");
+    g.call(Sysno::lseek, &[fd as u64, 0, 0]).unwrap();
+    g.write(fd, b"HELLO").unwrap();
+    assert_eq!(g.memory.read_vec(at, 12).unwrap(), b"HELLO, there");
+    let second = map_shared(&mut g, fd as u64, at + 0x4000);
+    assert!(matches!(second, Err(Effect::Unsupported(_))));
+    g.close(fd).unwrap();
+    g.memory.write(at, b"J").unwrap();
+    assert_eq!(
+        g.effect(Sysno::munmap, [at, 8192, 0, 0, 0, 0]),
+        Ok(Effect::Kernel)
+    );
+    g.memory.write(at, b"X").unwrap();
+    assert_eq!(g.contents("/etc/motd").unwrap(), b"JELLO, there\n");
+}

@@ -2,8 +2,9 @@
 
 use crate::fd::{Kind, OfdId};
 use crate::fs::node::{Content, Ino, NodeId};
-use crate::fs::{Class, FileSystem, OpenFile, virtual_files};
+use crate::fs::{Class, FileSystem, HostFile, OpenFile, shared, virtual_files};
 use crate::model::Cx;
+use std::sync::Arc;
 use syscalls::Errno;
 
 /// Bytes fetched from a host file at a time: a huge count must not allocate a huge buffer for a small file.
@@ -47,7 +48,10 @@ pub(crate) fn read(cx: &mut Cx, ofd: OfdId, max: usize, offset: Option<u64>) -> 
             let from = (at as usize).min(all.len());
             all[from..from.saturating_add(max).min(all.len())].to_vec()
         }
-        Class::Regular => read_regular(cx, &file, at, max)?,
+        Class::Regular => {
+            shared::flush(cx, &file.node)?;
+            node_bytes(cx, &file.node, file.host.as_ref(), at, max)?
+        }
     };
     if offset.is_none() && matches!(file.class, Class::Regular | Class::Virtual) {
         set_offset(cx, ofd, at + bytes.len() as u64);
@@ -55,12 +59,18 @@ pub(crate) fn read(cx: &mut Cx, ofd: OfdId, max: usize, offset: Option<u64>) -> 
     Ok(bytes)
 }
 
-/// The bytes of a regular file, whatever layer it lives in.
-pub(crate) fn read_regular(cx: &Cx, file: &OpenFile, at: u64, max: usize) -> Result<Vec<u8>, Errno> {
-    match cx.model.fs.current(&file.node) {
+/// The bytes of a regular file, whatever layer it lives in; `open` is the host's file if it is open already.
+pub(crate) fn node_bytes(
+    cx: &Cx,
+    node: &NodeId,
+    open: Option<&Arc<dyn HostFile>>,
+    at: u64,
+    max: usize,
+) -> Result<Vec<u8>, Errno> {
+    match cx.model.fs.current(node) {
         NodeId::Overlay(ino) => cx.model.fs.file_data(ino)?.read_at(at, max),
         NodeId::Host(node) => {
-            let handle = match &file.host {
+            let handle = match open {
                 Some(handle) => handle.clone(),
                 None => cx.host.open(&node.path)?,
             };
@@ -96,6 +106,7 @@ pub(crate) fn write(cx: &mut Cx, ofd: OfdId, data: &[u8], offset: Option<u64>) -
         return Ok(0);
     }
     let flags = cx.model.files.get(ofd).map_or(0, |d| d.flags);
+    shared::flush(cx, &file.node)?;
     let now = cx.file_time();
     let ino = cx.model.fs.copy_up(cx.host, &file.node)?;
     // As the kernel (and against POSIX), O_APPEND wins over the offset of pwrite.
@@ -111,10 +122,20 @@ pub(crate) fn write(cx: &mut Cx, ofd: OfdId, data: &[u8], offset: Option<u64>) -
     cx.model.fs.check_write_seals(ino, end)?;
     cx.model.fs.file_data_mut(ino)?.write_at(at, data)?;
     cx.model.fs.touch_modified(ino, now);
+    shared::refresh(cx, &file.node)?;
     if offset.is_none() {
         set_offset(cx, ofd, end);
     }
     Ok(data.len())
+}
+
+/// Sets the length of a file, in the overlay and in what is mapped of it.
+pub(crate) fn resize(cx: &mut Cx, node: &NodeId, size: u64) -> Result<(), Errno> {
+    shared::flush(cx, node)?;
+    let now = cx.file_time();
+    let ino = cx.model.fs.copy_up(cx.host, node)?;
+    cx.model.fs.resize(ino, size, now)?;
+    shared::refresh(cx, node)
 }
 
 impl FileSystem {
@@ -145,7 +166,7 @@ impl FileSystem {
     }
 
     /// Sets the length of a file, unless a seal forbids it.
-    pub(crate) fn resize(&mut self, ino: Ino, size: u64, now: super::Time) -> Result<(), Errno> {
+    fn resize(&mut self, ino: Ino, size: u64, now: super::Time) -> Result<(), Errno> {
         let seals = self.node(ino).seals.unwrap_or(0);
         let old = self.file_data(ino)?.size();
         let forbidden = match size.cmp(&old) {

@@ -14,6 +14,7 @@ mod memory_host;
 mod node;
 mod path;
 mod proc_contents;
+pub(crate) mod shared;
 mod tree;
 mod virtual_files;
 
@@ -24,6 +25,7 @@ pub use locks::{LockOwner, LockRequest, Locks};
 pub use memory_host::MemoryHost;
 pub use node::{Attributes, Bytes, Content, Directory, HostNode, Ino, Node, NodeId, Time};
 pub use path::{Found, Last, resolve};
+pub use shared::{SharedMapping, flush_all};
 pub(crate) use tree::split;
 pub use tree::{Entry, View};
 
@@ -99,6 +101,10 @@ pub struct FileSystem {
     next: Ino,
     cwd: Cwd,
     pub locks: Locks,
+    /// Shared mappings of files, by address.
+    shared: OrdMap<u64, SharedMapping>,
+    /// Address space handed out to them.
+    mapped_so_far: u64,
     pub umask: u32,
     pub cpus: u32,
     /// Absolute path of the program, for `/proc/self/exe`.
@@ -130,6 +136,8 @@ impl FileSystem {
             next: FIRST_INO,
             cwd: Cwd::Initial(config.cwd.as_slice().into()),
             locks: Locks::default(),
+            shared: OrdMap::new(),
+            mapped_so_far: 0,
             umask: config.umask,
             cpus: config.cpus,
             program: config.program.as_slice().into(),
@@ -181,6 +189,11 @@ impl FileSystem {
     /// A new program runs in the process.
     pub fn exec(&mut self, program: &[u8]) {
         self.program = program.into();
+        let mapped: Vec<NodeId> = self.shared.values().map(|mapping| mapping.node.clone()).collect();
+        self.shared.clear();
+        for node in mapped {
+            self.forget(&node);
+        }
     }
 
     fn forget(&mut self, node: &NodeId) {

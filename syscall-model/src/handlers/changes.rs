@@ -4,7 +4,7 @@
 use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::Kind;
-use crate::fs::{Class, NodeId, Time};
+use crate::fs::{Class, NodeId, Time, data, shared};
 use crate::handlers::{attributes, paths};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
@@ -289,20 +289,15 @@ pub fn truncate(cx: &mut Cx, call: &Call) -> Outcome {
     if !cx.view().permits(&attributes, 2) || matches!(node, NodeId::Virtual(_)) {
         return Err(Errno::EACCES);
     }
-    let now = cx.file_time();
-    let ino = cx.model.fs.copy_up(cx.host, &node)?;
-    cx.model.fs.resize(ino, call.word(1), now)?;
+    data::resize(cx, &node, call.word(1))?;
     Effect::ok()
 }
 
-/// The inode of a regular file that is open for writing.
-fn writable_file(cx: &mut Cx, fd: i32, otherwise: Errno) -> Result<u64, Errno> {
+/// A regular file that is open for writing.
+fn writable_file(cx: &Cx, fd: i32, otherwise: Errno) -> Result<NodeId, Errno> {
     let (_, description) = cx.model.files.lookup(fd)?;
     match &description.kind {
-        Kind::File(file) if file.class == Class::Regular && description.writable() => {
-            let node = file.node.clone();
-            cx.model.fs.copy_up(cx.host, &node)
-        }
+        Kind::File(file) if file.class == Class::Regular && description.writable() => Ok(file.node.clone()),
         _ => Err(otherwise),
     }
 }
@@ -311,9 +306,8 @@ pub fn ftruncate(cx: &mut Cx, call: &Call) -> Outcome {
     if call.long(1) < 0 {
         return Err(Errno::EINVAL);
     }
-    let now = cx.file_time();
-    let ino = writable_file(cx, call.fd(0), Errno::EINVAL)?;
-    cx.model.fs.resize(ino, call.word(1), now)?;
+    let node = writable_file(cx, call.fd(0), Errno::EINVAL)?;
+    data::resize(cx, &node, call.word(1))?;
     Effect::ok()
 }
 
@@ -333,7 +327,9 @@ pub fn fallocate(cx: &mut Cx, call: &Call) -> Outcome {
         _ => return Err(Errno::EOPNOTSUPP),
     };
     let now = cx.file_time();
-    let ino = writable_file(cx, call.fd(0), Errno::EBADF)?;
+    let node = writable_file(cx, call.fd(0), Errno::EBADF)?;
+    shared::flush(cx, &node)?;
+    let ino = cx.model.fs.copy_up(cx.host, &node)?;
     let size = cx.model.fs.file_data(ino)?.size();
     if zeroes {
         cx.model.fs.check_write_seals(ino, size)?;
@@ -344,8 +340,9 @@ pub fn fallocate(cx: &mut Cx, call: &Call) -> Outcome {
         cx.model.fs.touch_modified(ino, now);
     }
     if mode & KEEP == 0 && end > size {
-        cx.model.fs.resize(ino, end, now)?;
+        data::resize(cx, &node, end)?;
     }
+    shared::refresh(cx, &node)?;
     Effect::ok()
 }
 

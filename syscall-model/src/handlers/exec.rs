@@ -6,7 +6,7 @@
 
 use crate::call::Call;
 use crate::effect::{Effect, Exec, Outcome, Prepared};
-use crate::fs::NodeId;
+use crate::fs::{NodeId, flush_all};
 use crate::handlers::paths;
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
@@ -63,6 +63,7 @@ fn exec(cx: &mut Cx, dirfd: i32, path: &[u8], argv: u64, envp: u64) -> Outcome {
         Some(NodeId::Host(_)) => asked.path,
         _ => program.path,
     };
+    flush_all(cx)?;
     Ok(Effect::Exec(Exec { path, argv, envp }))
 }
 

@@ -202,9 +202,7 @@ fn open_existing(cx: &mut Cx, found: &Found, node: NodeId, flags: i32) -> Outcom
         return Err(Errno::EACCES);
     }
     if flags & libc::O_TRUNC != 0 && class == Class::Regular {
-        let now = cx.file_time();
-        let ino = cx.model.fs.copy_up(cx.host, &node)?;
-        cx.model.fs.resize(ino, 0, now)?;
+        data::resize(cx, &node, 0)?;
     }
     install_file(cx, node, class, found, flags)
 }

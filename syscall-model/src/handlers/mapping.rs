@@ -1,11 +1,13 @@
-//! `mmap` and `munmap`: files are mapped from the host or from the overlay.
+//! `mmap` and its kin: files are mapped from the host or from the overlay, always as private memory; see
+//! [`shared`](crate::fs::flush_all) for how shared mappings still show the file.
 
 use crate::call::Call;
 use crate::effect::{Effect, MapFile, MapSource, Outcome, Prepared};
 use crate::fd::Kind;
-use crate::fs::{Class, NodeId, OpenFile, data};
+use crate::fs::{Class, NodeId, OpenFile, SharedMapping, data, shared};
 use crate::handlers::attributes;
 use crate::model::Cx;
+use crate::object::{Object, Touch};
 use std::os::unix::ffi::OsStrExt;
 use syscalls::Errno;
 
@@ -39,6 +41,9 @@ pub fn mmap(cx: &mut Cx, call: &Call) -> Outcome {
         _ => return Err(Errno::EINVAL),
     };
     if flags & libc::MAP_ANONYMOUS != 0 {
+        if flags & libc::MAP_FIXED != 0 {
+            shared::unmap(cx, call.word(0), call.word(1))?;
+        }
         return Ok(if shared {
             private_anonymous(call)
         } else {
@@ -65,20 +70,48 @@ pub fn mmap(cx: &mut Cx, call: &Call) -> Outcome {
         Class::Zero => return Ok(private_anonymous(call)),
         _ => return Err(Errno::ENODEV),
     }
-    if writable_shared {
-        return Ok(Effect::Unsupported(
-            "a writable shared mapping of a file".to_owned(),
-        ));
-    }
     let file = file.clone();
-    Ok(Effect::MapFile(MapFile {
+    let writable = description.writable();
+    shared::flush(cx, &file.node)?;
+    if flags & libc::MAP_FIXED != 0 {
+        shared::unmap(cx, call.word(0), len)?;
+    }
+    let source = source(cx, &file, offset, len)?;
+    let mut map = MapFile {
         addr: call.word(0),
         len,
         prot,
         flags: flags & !MAP_TYPE & !libc::MAP_SYNC | libc::MAP_PRIVATE,
         offset,
-        source: source(cx, &file, offset, len)?,
-    }))
+        source,
+    };
+    if shared && let Some(why) = share(cx, &file, &mut map, writable) {
+        return Ok(Effect::Unsupported(why));
+    }
+    Ok(Effect::MapFile(map))
+}
+
+/// Notes a shared mapping at an address that is known beforehand; why that cannot be done, if it cannot.
+fn share(cx: &mut Cx, file: &OpenFile, map: &mut MapFile, writable: bool) -> Option<String> {
+    let key = cx.model.fs.key(&file.node)?;
+    if writable && cx.model.fs.mapped_writable(key, map.offset, map.len) {
+        return Some(format!(
+            "a second writable shared mapping of the same part of {}",
+            String::from_utf8_lossy(&file.path)
+        ));
+    }
+    if map.flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) == 0 {
+        map.addr = cx.model.fs.choose_address(map.len);
+        map.flags |= libc::MAP_FIXED_NOREPLACE;
+    }
+    cx.model.fs.add_mapping(SharedMapping {
+        addr: map.addr,
+        len: map.len.next_multiple_of(PAGE),
+        offset: map.offset,
+        node: file.node.clone(),
+        writable,
+    });
+    None
 }
 
 /// Where the bytes of a mapping come from.
@@ -88,19 +121,17 @@ fn source(cx: &Cx, file: &OpenFile, offset: u64, len: u64) -> Result<MapSource, 
         NodeId::Host(node) => Ok(host_path(&node.path)),
         NodeId::Overlay(ino) => match cx.model.fs.file_data(ino)?.untouched() {
             Some(base) => Ok(host_path(&base.path)),
-            None => Ok(MapSource::Bytes(data::read_regular(
-                cx,
-                file,
-                offset,
-                len as usize,
-            )?)),
+            None => {
+                let bytes = data::node_bytes(cx, &file.node, None, offset, len as usize)?;
+                Ok(MapSource::Bytes(bytes))
+            }
         },
         _ => Err(Errno::ENODEV),
     }
 }
 
-/// Nothing is written back by the kernel: mappings of files are private memory.
-pub fn msync(_: &mut Cx, call: &Call) -> Outcome {
+/// What was stored through shared mappings reaches the files now; the kernel has nothing to write back.
+pub fn msync(cx: &mut Cx, call: &Call) -> Outcome {
     let flags = call.int(2);
     let both = libc::MS_SYNC | libc::MS_ASYNC;
     if !call.word(0).is_multiple_of(PAGE)
@@ -109,9 +140,28 @@ pub fn msync(_: &mut Cx, call: &Call) -> Outcome {
     {
         return Err(Errno::EINVAL);
     }
+    shared::flush_all(cx)?;
     Effect::ok()
 }
 
-pub fn munmap(_: &mut Cx, _: &Call) -> Outcome {
+/// Only mappings of files that are kept in step with them are anybody else's business.
+pub fn prepare_shared(cx: &mut Cx, call: &Call) -> Prepared {
+    if !cx.model.fs.shared_in(call.word(0), call.word(1)) {
+        return Prepared::invisible();
+    }
+    Prepared::visible(vec![Touch::write(Object::FileSystem)])
+}
+
+pub fn munmap(cx: &mut Cx, call: &Call) -> Outcome {
+    shared::unmap(cx, call.word(0), call.word(1))?;
+    Ok(Effect::Kernel)
+}
+
+pub fn mremap(cx: &mut Cx, call: &Call) -> Outcome {
+    if cx.model.fs.shared_in(call.word(0), call.word(1).max(1)) {
+        return Ok(Effect::Unsupported(
+            "resizing or moving a shared mapping of a file".to_owned(),
+        ));
+    }
     Ok(Effect::Kernel)
 }

@@ -10,9 +10,11 @@ use syscalls::Errno;
 /// `madvise(addr, len, advice)`. Advice that changes what a fork copies would tear holes into snapshots;
 /// advice that merges, poisons or offlines pages is not a program's to give here. `EINVAL` is what a kernel
 /// built without the feature says.
-pub fn madvise(_: &mut Cx, call: &Call) -> Outcome {
+pub fn madvise(cx: &mut Cx, call: &Call) -> Outcome {
     const MADV_COLLAPSE: i32 = 25;
     match call.int(2) {
+        // A file keeps what it holds; the private memory that stands in for it must, too.
+        libc::MADV_DONTNEED if cx.model.fs.shared_in(call.word(0), call.word(1)) => Effect::ok(),
         libc::MADV_NORMAL
         | libc::MADV_RANDOM
         | libc::MADV_SEQUENTIAL

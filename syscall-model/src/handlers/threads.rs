@@ -2,6 +2,7 @@
 
 use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared, SegmentBase, Spawn};
+use crate::fs::flush_all;
 use crate::handlers::futex;
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
@@ -71,6 +72,7 @@ pub fn exit(cx: &mut Cx, call: &Call) -> Outcome {
         thread.yields_to.remove(&tid);
     }
     if cx.model.threads.is_empty() {
+        save_mappings(cx);
         return Ok(Effect::ExitProcess(call.int(0) & 0xff));
     }
     // As the kernel: a bad address here is nobody's error any more.
@@ -84,8 +86,15 @@ pub fn prepare_exit_group(_: &mut Cx, _: &Call) -> Prepared {
     Prepared::visible(vec![Touch::write(Object::Everything)])
 }
 
-pub fn exit_group(_: &mut Cx, call: &Call) -> Outcome {
+pub fn exit_group(cx: &mut Cx, call: &Call) -> Outcome {
+    save_mappings(cx);
     Ok(Effect::ExitProcess(call.int(0) & 0xff))
+}
+
+/// What was stored through shared mappings is part of what the run leaves behind. Ending cannot fail: a host
+/// file that cannot be read any more keeps what it had.
+fn save_mappings(cx: &mut Cx) {
+    let _ = flush_all(cx);
 }
 
 /// Marks every robust mutex of a dying thread as owner-died and wakes one waiter each, as the kernel's

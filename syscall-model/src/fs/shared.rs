@@ -1,0 +1,204 @@
+//! Shared mappings of files, kept in step with the files at system calls.
+//!
+//! The guest's memory for such a mapping is private and anonymous, because only private memory is what it was
+//! after going back to a checkpoint. What the program stores there reaches the file, and every other mapping
+//! of it, the next time anybody looks through a system call: before a file is read or written the pages that
+//! differ from it are taken over, and after it was written they are filled again. One thread runs at a time, so
+//! between two calls of one thread nobody else could have looked.
+
+use crate::fs::content::PAGE;
+use crate::fs::data;
+use crate::fs::node::NodeId;
+use crate::fs::{FileKey, FileSystem};
+use crate::memory::GuestMemoryExt;
+use crate::model::Cx;
+use syscalls::Errno;
+
+/// A part of a file that is visible in memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SharedMapping {
+    pub addr: u64,
+    pub len: u64,
+    pub offset: u64,
+    pub node: NodeId,
+    /// Mapped from a description that may write: `mprotect` can make it writable later.
+    pub writable: bool,
+}
+
+impl SharedMapping {
+    pub fn end(&self) -> u64 {
+        self.addr + self.len
+    }
+
+    fn meets(&self, start: u64, end: u64) -> bool {
+        self.addr < end && start < self.end()
+    }
+}
+
+impl FileSystem {
+    /// Address for a shared mapping: chosen here, far from where the kernel puts anything, because the model
+    /// must know it.
+    pub(crate) fn choose_address(&mut self, len: u64) -> u64 {
+        const FIRST: u64 = 0x6000_0000_0000;
+        let addr = FIRST + self.mapped_so_far;
+        // A page stays free behind each, so that running over the end still faults.
+        self.mapped_so_far += len.next_multiple_of(PAGE) + PAGE;
+        addr
+    }
+
+    pub(crate) fn add_mapping(&mut self, mapping: SharedMapping) {
+        self.opened(&mapping.node);
+        self.shared.insert(mapping.addr, mapping);
+    }
+
+    /// Does a shared mapping lie in this range of memory?
+    pub fn shared_in(&self, start: u64, len: u64) -> bool {
+        let end = start.saturating_add(len);
+        self.shared.values().any(|mapping| mapping.meets(start, end))
+    }
+
+    /// Is this part of the file mapped writable already?
+    pub(crate) fn mapped_writable(&self, key: FileKey, offset: u64, len: u64) -> bool {
+        self.shared.values().any(|mapping| {
+            mapping.writable
+                && self.key(&mapping.node) == Some(key)
+                && mapping.offset < offset + len
+                && offset < mapping.offset + mapping.len
+        })
+    }
+
+    fn mappings_of(&self, key: FileKey) -> Vec<SharedMapping> {
+        let of_file = |mapping: &&SharedMapping| self.key(&mapping.node) == Some(key);
+        self.shared.values().filter(of_file).cloned().collect()
+    }
+
+    fn drop_mapping(&mut self, addr: u64) {
+        if let Some(mapping) = self.shared.remove(&addr) {
+            self.forget(&mapping.node);
+        }
+    }
+
+    /// A range of memory is mapped anew or no longer mapped: what was visible there is cut away.
+    fn unmap(&mut self, start: u64, end: u64) {
+        let cut: Vec<SharedMapping> = self
+            .shared
+            .values()
+            .filter(|m| m.meets(start, end))
+            .cloned()
+            .collect();
+        for old in cut {
+            if old.addr < start {
+                self.add_mapping(SharedMapping {
+                    len: start - old.addr,
+                    ..old.clone()
+                });
+                // The new record has taken the old one's place, but both counted as open.
+                self.forget(&old.node);
+            } else {
+                self.drop_mapping(old.addr);
+            }
+            if end < old.end() {
+                let skipped = end - old.addr;
+                self.add_mapping(SharedMapping {
+                    addr: end,
+                    len: old.len - skipped,
+                    offset: old.offset + skipped,
+                    ..old
+                });
+            }
+        }
+    }
+}
+
+/// Brings what was stored through mappings of this file into the file, and into its other mappings.
+pub(crate) fn flush(cx: &mut Cx, node: &NodeId) -> Result<(), Errno> {
+    if cx.model.fs.shared.is_empty() {
+        return Ok(());
+    }
+    let Some(key) = cx.model.fs.key(node) else {
+        return Ok(());
+    };
+    let mappings = cx.model.fs.mappings_of(key);
+    let mut stored = Vec::new();
+    for mapping in mappings.iter().filter(|mapping| mapping.writable) {
+        match differences(cx, mapping) {
+            Ok(pages) => stored.extend(pages),
+            // The kernel never made the mapping, or the program got rid of it in a way nobody noticed.
+            Err(Errno::EFAULT) => cx.model.fs.drop_mapping(mapping.addr),
+            Err(errno) => return Err(errno),
+        }
+    }
+    if stored.is_empty() {
+        return Ok(());
+    }
+    let now = cx.file_time();
+    let ino = cx.model.fs.copy_up(cx.host, node)?;
+    for (offset, bytes) in stored {
+        cx.model.fs.file_data_mut(ino)?.write_at(offset, &bytes)?;
+    }
+    cx.model.fs.touch_modified(ino, now);
+    refresh(cx, node)
+}
+
+/// The pages of a mapping that differ from the file, as far as the file goes.
+fn differences(cx: &Cx, mapping: &SharedMapping) -> Result<Vec<(u64, Vec<u8>)>, Errno> {
+    let in_file = data::node_bytes(cx, &mapping.node, None, mapping.offset, mapping.len as usize)?;
+    let in_memory = cx.mem.read_vec(mapping.addr, in_file.len())?;
+    let pages = in_memory.chunks(PAGE as usize).zip(in_file.chunks(PAGE as usize));
+    Ok((0..)
+        .zip(pages)
+        .filter(|(_, (memory, file))| memory != file)
+        .map(|(i, (memory, _))| (mapping.offset + i * PAGE, memory.to_vec()))
+        .collect())
+}
+
+/// Fills all mappings of a file again after it changed.
+pub(crate) fn refresh(cx: &mut Cx, node: &NodeId) -> Result<(), Errno> {
+    if cx.model.fs.shared.is_empty() {
+        return Ok(());
+    }
+    let Some(key) = cx.model.fs.key(node) else {
+        return Ok(());
+    };
+    for mapping in cx.model.fs.mappings_of(key) {
+        let in_file = data::node_bytes(cx, &mapping.node, None, mapping.offset, mapping.len as usize)?;
+        let Ok(in_memory) = cx.mem.read_vec(mapping.addr, in_file.len()) else {
+            cx.model.fs.drop_mapping(mapping.addr);
+            continue;
+        };
+        let pages = in_memory.chunks(PAGE as usize).zip(in_file.chunks(PAGE as usize));
+        for (i, (memory, file)) in (0..).zip(pages) {
+            if memory != file {
+                cx.mem.write(mapping.addr + i * PAGE, file)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Brings everything that was stored through mappings into the files: at `exit`, `execve` and `msync`, and
+/// before the overlay is looked at from outside.
+pub fn flush_all(cx: &mut Cx) -> Result<(), Errno> {
+    let nodes: Vec<NodeId> = cx
+        .model
+        .fs
+        .shared
+        .values()
+        .map(|mapping| mapping.node.clone())
+        .collect();
+    for node in nodes {
+        flush(cx, &node)?;
+    }
+    Ok(())
+}
+
+/// Before a range of memory goes: what was stored there reaches its files.
+pub(crate) fn unmap(cx: &mut Cx, start: u64, len: u64) -> Result<(), Errno> {
+    if cx.model.fs.shared_in(start, len) {
+        flush_all(cx)?;
+        cx.model
+            .fs
+            .unmap(start, start.saturating_add(len).next_multiple_of(PAGE));
+    }
+    Ok(())
+}

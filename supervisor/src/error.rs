@@ -90,3 +90,9 @@ impl From<tracee::MemoryFault> for Failure {
         tracee::Error::from(fault).into()
     }
 }
+
+impl From<checkpoint::Error> for Failure {
+    fn from(error: checkpoint::Error) -> Self {
+        Failure::unsupported(format!("a checkpoint failed: {error}")).hint("--checkpoint none works without checkpoints, if slowly")
+    }
+}

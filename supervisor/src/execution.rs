@@ -114,15 +114,7 @@ fn drive(
 impl Execution {
     /// The trace of this execution.
     pub fn trace(&self, options: &Options, seed: u64) -> Result<Trace, Failure> {
-        let path = &options.program.path;
-        let file =
-            std::fs::read(path).map_err(|e| Failure::unsupported(format!("{}: {e}", path.display())))?;
-        let program = ProgramRecord {
-            path: path.as_os_str().as_bytes().to_vec(),
-            digest: *blake3::hash(&file).as_bytes(),
-            argv: options.argv.clone(),
-            env: options.env.clone(),
-        };
+        let program = ProgramRecord::of(options)?;
         Ok(Trace {
             program,
             config: options.config.clone(),
@@ -130,6 +122,22 @@ impl Execution {
             seed,
             steps: self.steps.clone(),
             end: self.end.clone(),
+            locations: Vec::new(),
+            finding: None,
+        })
+    }
+}
+
+impl ProgramRecord {
+    /// What these options run.
+    pub fn of(options: &Options) -> Result<Self, Failure> {
+        let path = &options.program.path;
+        let file = std::fs::read(path).map_err(|e| Failure::unsupported(format!("{}: {e}", path.display())))?;
+        Ok(Self {
+            path: path.as_os_str().as_bytes().to_vec(),
+            digest: *blake3::hash(&file).as_bytes(),
+            argv: options.argv.clone(),
+            env: options.env.clone(),
         })
     }
 }

@@ -4,11 +4,13 @@
 //! the command line, [`trace`] what is kept of a schedule. ARCHITECTURE.md is the map.
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod cli;
 pub mod code;
 pub mod error;
 pub mod execution;
 pub mod hooks;
+pub mod objects;
 pub mod program;
 pub mod report;
 pub mod schedule;

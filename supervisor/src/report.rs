@@ -13,11 +13,24 @@ pub struct Report {
     pub transitions: u64,
     pub executions: u64,
     pub max_depth: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoints: Option<Checkpoints>,
     pub outcomes: Vec<Outcome>,
+    /// What a reader must know to trust the verdict: which limit was hit, what was not done and why.
+    pub notes: Vec<String>,
     pub time_s: f64,
     pub peak_rss_bytes: u64,
     pub seed: u64,
     pub version: &'static str,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Checkpoints {
+    pub backend: String,
+    pub taken: u64,
+    pub restored: u64,
+    pub live_max: u64,
+    pub reexecuted_steps: u64,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]

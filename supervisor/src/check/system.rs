@@ -3,10 +3,12 @@
 use super::properties::{self, Ending, Properties, Violation};
 use crate::error::Failure;
 use crate::session::{Options, Session, Snapshot};
+use crate::trace::End;
 use checkpoint::{Backend, Checkpointer, MarkId, View};
 use explore::{Candidate, Choice, Menu, Report, StepReport, System};
 use std::ops::Range;
 use syscall_model::Tid;
+use tracee::Stopped;
 
 /// `--checkpoint`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,10 +28,13 @@ pub struct CheckSystem {
     session: Option<Session>,
     checkpoints: Option<Box<dyn Checkpointer>>,
     last: Option<Tid>,
+    /// The choices from the initial state to the current one.
+    path: Vec<Tid>,
     /// The initial state.
     start: Option<Mark>,
     /// Memory that does not identify a state.
     auxiliary: Vec<Range<u64>>,
+    aux_names: Vec<String>,
 }
 
 /// A checkpoint of the whole extended state.
@@ -37,20 +42,50 @@ pub struct Mark {
     memory: MarkId,
     rest: Snapshot,
     last: Option<Tid>,
+    path: Vec<Tid>,
+}
+
+fn gone() -> Failure {
+    Failure::unsupported("the program under test is gone")
 }
 
 impl CheckSystem {
     pub fn new(options: Options, properties: Properties, choice: CheckpointChoice) -> Self {
-        Self { options, properties, choice, session: None, checkpoints: None, last: None, start: None, auxiliary: Vec::new() }
+        Self { options, properties, choice, session: None, checkpoints: None, last: None, path: Vec::new(), start: None, auxiliary: Vec::new(), aux_names: Vec::new() }
+    }
+
+    /// Leaves this memory out of the identity of a state.
+    pub fn auxiliary(mut self, names: &[String]) -> Self {
+        self.aux_names = names.to_vec();
+        self
+    }
+
+    /// What the current state violates.
+    pub fn violations_of(&self, session: &Session) -> Vec<Violation> {
+        match session.end() {
+            Some(end) => self.properties.violations(session, end),
+            None => properties::lock_cycle(session).into_iter().collect(),
+        }
+    }
+
+    /// The backend that will be used, as far as it can be told before the start.
+    pub fn planned_backend(&self) -> String {
+        match self.choice {
+            CheckpointChoice::Fork => Backend::Fork.to_string(),
+            CheckpointChoice::Rewind => Backend::Rewind.to_string(),
+            CheckpointChoice::None => "none".to_owned(),
+            CheckpointChoice::Auto if checkpoint::probe().works() => Backend::Rewind.to_string(),
+            CheckpointChoice::Auto => Backend::Fork.to_string(),
+        }
     }
 
     pub fn session(&mut self) -> Result<&mut Session, Failure> {
-        self.session.as_mut().ok_or_else(|| Failure::unsupported("the program under test is gone"))
+        self.session.as_mut().ok_or_else(gone)
     }
 
     /// The name of the checkpoint backend in use.
-    pub fn backend(&self) -> &'static str {
-        self.checkpoints.as_ref().map_or("none", |checkpoints| checkpoints.name())
+    pub fn backend(&self) -> String {
+        self.checkpoints.as_ref().map_or_else(|| "none".to_owned(), |checkpoints| checkpoints.backend().to_string())
     }
 
     pub fn stats(&self) -> checkpoint::Stats {
@@ -71,15 +106,47 @@ impl CheckSystem {
             CheckpointChoice::Auto | CheckpointChoice::None => Backend::Auto,
         };
         self.checkpoints = Some(checkpoint::best(session.task_slot()?, backend)?);
+        self.auxiliary = crate::objects::resolve_all(&self.aux_names, &session)?;
         self.session = Some(session);
         self.last = None;
+        self.path.clear();
+        Ok(())
+    }
+
+    fn go_back(
+        &mut self,
+        mark: &Mark,
+        restore: impl FnOnce(&mut dyn Checkpointer, &mut Stopped) -> checkpoint::Result<()>,
+    ) -> Result<(), Failure> {
+        let session = self.session.as_mut().ok_or_else(gone)?;
+        let checkpoints = self.checkpoints.as_mut().ok_or_else(gone)?;
+        match restore(checkpoints.as_mut(), session.task_slot()?) {
+            Ok(()) => session.revert(&mark.rest)?,
+            Err(error) if error.needs_reexecution() => self.execute_again(&mark.path)?,
+            Err(error) => return Err(error.into()),
+        }
+        self.last = mark.last;
+        self.path.clone_from(&mark.path);
+        Ok(())
+    }
+
+    /// Where memory cannot be put back, the way there is taken again from the start.
+    fn execute_again(&mut self, path: &[Tid]) -> Result<(), Failure> {
+        self.restart()?;
+        let session = self.session.as_mut().ok_or_else(gone)?;
+        for &tid in path {
+            session.step(tid)?;
+        }
+        if let Some(checkpoints) = self.checkpoints.as_mut() {
+            checkpoints.layout_changed();
+        }
         Ok(())
     }
 
     fn view(&self) -> View {
         let session = self.session.as_ref();
         View {
-            stack_pointers: session.map(Session::stack_pointers).unwrap_or_default(),
+            threads: session.map(Session::thread_stacks).unwrap_or_default(),
             exclude: session.map(Session::own_ranges).unwrap_or_default().into_iter().chain(self.auxiliary.iter().cloned()).collect(),
             ..View::default()
         }
@@ -111,7 +178,7 @@ impl System for CheckSystem {
         let candidate = |tid: Tid| Candidate::new(Choice::of(tid), session.footprint(tid));
         let running = last.filter(|tid| enabled.contains(tid) && session.model().thread(*tid).idle_yields == 0);
         let live = session.model().threads.keys().copied();
-        let gone = matches!(session.end(), Some(end) if *end != crate::trace::End::Deadlock);
+        let gone = matches!(session.end(), Some(end) if *end != End::Deadlock);
         let blocked = live.filter(|tid| !gone && !enabled.contains(tid)).map(candidate).collect();
         Ok(Menu { choices: enabled.iter().copied().map(candidate).collect(), blocked, running })
     }
@@ -119,8 +186,10 @@ impl System for CheckSystem {
     fn step(&mut self, choice: Choice) -> Result<Report<Self>, Failure> {
         let properties = self.properties.clone();
         self.last = Some(choice.thread);
+        self.path.push(choice.thread);
         let session = self.session()?;
         let layout = session.layout_version();
+        let announced = session.footprint(choice.thread);
         session.step(choice.thread)?;
         let layout_changed = session.layout_version() != layout;
         let mut report = StepReport::running();
@@ -128,6 +197,9 @@ impl System for CheckSystem {
             Some(end) => {
                 report.violations = properties.violations(session, &end);
                 report.end = Some(Ending::of(session, &end));
+                if end != End::Deadlock {
+                    report.performed = Some(announced.and_ending());
+                }
             }
             None => report.violations.extend(properties::lock_cycle(session)),
         }
@@ -139,11 +211,9 @@ impl System for CheckSystem {
 
     fn state_id(&mut self) -> Result<u128, Failure> {
         let view = self.view();
-        let Some(session) = self.session.as_mut() else { return Ok(0) };
+        let session = self.session.as_mut().ok_or_else(gone)?;
         let control = session.control_identity()?;
-        let Some(checkpoints) = self.checkpoints.as_mut() else {
-            return Err(Failure::unsupported("no way to identify memory states"));
-        };
+        let checkpoints = self.checkpoints.as_mut().ok_or_else(gone)?;
         let memory = checkpoints.identity(session.task_slot()?, &view)?;
         Ok(control.rotate_left(1) ^ memory)
     }
@@ -152,29 +222,22 @@ impl System for CheckSystem {
         if self.choice == CheckpointChoice::None {
             return Ok(None);
         }
-        let last = self.last;
         let Some(session) = self.session.as_mut() else { return Ok(None) };
         let Some(checkpoints) = self.checkpoints.as_mut() else { return Ok(None) };
-        let memory = checkpoints.mark(session.task_slot()?)?;
-        Ok(Some(Mark { memory, rest: session.snapshot()?, last }))
+        let memory = match checkpoints.mark(session.task_slot()?) {
+            Ok(memory) => memory,
+            Err(error) if error.needs_reexecution() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Some(Mark { memory, rest: session.snapshot()?, last: self.last, path: self.path.clone() }))
     }
 
     fn rewind(&mut self, mark: &Mark) -> Result<(), Failure> {
-        let Some(session) = self.session.as_mut() else { return Err(Failure::unsupported("nothing to rewind")) };
-        let Some(checkpoints) = self.checkpoints.as_mut() else { return Err(Failure::unsupported("no checkpoints")) };
-        checkpoints.restore(session.task_slot()?, mark.memory)?;
-        session.revert(&mark.rest)?;
-        self.last = mark.last;
-        Ok(())
+        self.go_back(mark, |checkpoints, task| checkpoints.restore(task, mark.memory))
     }
 
     fn rewind_last(&mut self, mark: Mark) -> Result<(), Failure> {
-        let Some(session) = self.session.as_mut() else { return Err(Failure::unsupported("nothing to rewind")) };
-        let Some(checkpoints) = self.checkpoints.as_mut() else { return Err(Failure::unsupported("no checkpoints")) };
-        checkpoints.restore_last(session.task_slot()?, mark.memory)?;
-        session.revert(&mark.rest)?;
-        self.last = mark.last;
-        Ok(())
+        self.go_back(&mark, |checkpoints, task| checkpoints.restore_last(task, mark.memory))
     }
 
     fn forget(&mut self, mark: Mark) {

@@ -1,8 +1,10 @@
 //! The command line. CLI.md is its contract: add to it, never rename.
 
+pub mod check;
 mod doctor;
 mod replay;
 mod run;
+mod summary;
 
 use crate::error::{ExitCode as Code, Failure};
 use crate::hooks::Preempt;
@@ -34,6 +36,8 @@ struct Cli {
 enum Command {
     /// Run one schedule of a program, chosen by a seed.
     Run(run::Args),
+    /// Explore every schedule of a program and say what can happen.
+    Check(check::Args),
     /// Execute a recorded schedule again, step by step, and compare.
     Replay(replay::Args),
     /// Tell what this machine allows, and what to do about what is missing.
@@ -71,6 +75,7 @@ pub fn main() -> ExitCode {
     init_log(cli.verbose);
     let result = match &cli.command {
         Command::Run(args) => run::main(args, cli.quiet),
+        Command::Check(args) => check::main(args, cli.quiet),
         Command::Replay(args) => replay::main(args, cli.quiet),
         Command::Doctor(args) => doctor::main(args),
     };

@@ -78,7 +78,10 @@ impl Session {
     fn interrupted(&mut self, tid: Tid, handler_flags: u64) -> Result<Regs, Failure> {
         let mut regs = self.context(tid).regs;
         let pending = self.model.thread(tid).pending.clone();
+        let partial = self.model.thread(tid).partial_result();
         match pending {
+            // What it has moved so far is its result: made again, it would move it twice.
+            Pending::Call(_) if partial.is_some() => regs.skip_call(partial.unwrap_or(0)),
             Pending::Call(_) => {
                 let waits = self.model.wake_reason(tid).is_none();
                 let wait = self.model.thread(tid).wait.clone();

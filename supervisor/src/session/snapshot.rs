@@ -4,6 +4,7 @@ use super::{Context, Crash, Session};
 use crate::code::Code;
 use crate::error::Failure;
 use crate::trace::End;
+use checkpoint::ThreadStack;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use syscall_model::{Model, Tid};
@@ -74,8 +75,9 @@ impl Session {
         Ok(hasher.digest128())
     }
 
-    /// Stack pointers of all threads.
-    pub fn stack_pointers(&self) -> Vec<u64> {
-        self.contexts.values().map(|context| context.regs.rsp).collect()
+    /// Where the stacks of all threads are.
+    pub fn thread_stacks(&self) -> Vec<ThreadStack> {
+        let stack = |context: &Context| ThreadStack { sp: context.regs.rsp, tls: context.regs.fs_base };
+        self.contexts.values().map(stack).collect()
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod format;
 
+use crate::check::Violation;
 use crate::hooks::Preempt;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -20,6 +21,19 @@ pub struct Trace {
     pub seed: u64,
     pub steps: Vec<Step>,
     pub end: End,
+    /// Where in the source each step was, as far as that is known; for people only. Empty for plain runs.
+    pub locations: Vec<String>,
+    /// What the schedule shows, if it is a counterexample.
+    pub finding: Option<Finding>,
+}
+
+/// What a counterexample shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    pub violation: Violation,
+    pub preemptions: u32,
+    /// After this step (counted from 0) every way to go on ends in a violation.
+    pub critical: Option<u64>,
 }
 
 /// What was run.

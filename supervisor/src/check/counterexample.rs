@@ -1,0 +1,143 @@
+//! From a violating path to a trace on disk and a table that people can read.
+
+use super::properties::Violation;
+use super::system::CheckSystem;
+use crate::error::Failure;
+use crate::objects::Objects;
+use crate::session::{Options, Session};
+use crate::trace::{self, End, Finding, Operation, ProgramRecord, Step, Trace};
+use explore::{Choice, Critical, Effort, Minimised};
+use std::path::{Path, PathBuf};
+
+/// Transitions that minimisation may execute: enough to prove small counterexamples minimal.
+const EFFORT: u64 = 20_000;
+
+/// A violation with the schedule that shows it best.
+pub struct Counterexample {
+    pub violation: Violation,
+    pub trace: Trace,
+    pub path: PathBuf,
+    pub preemptions: u32,
+    /// No schedule with fewer preemptions shows it.
+    pub is_minimal: bool,
+    pub stacks: Vec<String>,
+}
+
+/// Minimises a violating schedule, executes it once more with everything recorded, and writes its trace.
+pub fn produce(
+    system: &mut CheckSystem,
+    options: &Options,
+    seed: u64,
+    violation: &Violation,
+    path: &[Choice],
+    directory: &Path,
+) -> Result<Counterexample, Failure> {
+    let kind = violation.kind;
+    let same = |other: &Violation| other.kind == kind;
+    let effort = || Effort { steps: EFFORT, ..Effort::default() };
+    let minimised = explore::minimise(system, path, &same, effort()).map_err(unwrap_failure)?;
+    let critical = match explore::critical_transition(system, &minimised.path, effort()).map_err(unwrap_failure)? {
+        Critical::Step(step) => Some(step as u64),
+        Critical::Always | Critical::Unknown => None,
+    };
+    record(system, options, seed, kind, minimised, critical, directory)
+}
+
+fn unwrap_failure(failure: explore::Failure<Failure>) -> Failure {
+    match failure {
+        explore::Failure::System { error, .. } => error,
+        other => Failure::desync(other.to_string()),
+    }
+}
+
+fn record(
+    system: &CheckSystem,
+    options: &Options,
+    seed: u64,
+    kind: super::ViolationKind,
+    minimised: Minimised,
+    critical: Option<u64>,
+    directory: &Path,
+) -> Result<Counterexample, Failure> {
+    let mut session = Session::start(options.clone())?;
+    let mut steps = Vec::with_capacity(minimised.path.len());
+    let mut locations = Vec::with_capacity(minimised.path.len());
+    for choice in &minimised.path {
+        locations.push(session.location(choice.thread));
+        steps.push(session.step(choice.thread)?);
+    }
+    let end = session.end().cloned().unwrap_or(End::Cut);
+    let found = system.violations_of(&session);
+    let violation = found.into_iter().find(|violation| violation.kind == kind).ok_or_else(|| {
+        Failure::desync("a counterexample did not show its violation when it was executed again")
+    })?;
+    let objects = Objects::of(&session);
+    for (step, location) in steps.iter().zip(&mut locations) {
+        objects.annotate(step, location);
+    }
+    let stacks = session.stacks();
+    session.finish();
+    let trace = Trace {
+        program: ProgramRecord::of(options)?,
+        config: options.config.clone(),
+        preempt: options.preempt,
+        seed,
+        steps,
+        end,
+        locations,
+        finding: Some(Finding { violation: violation.clone(), preemptions: minimised.preemptions, critical }),
+    };
+    let path = write(&trace, kind.name(), directory)?;
+    Ok(Counterexample {
+        violation,
+        trace,
+        path,
+        preemptions: minimised.preemptions,
+        is_minimal: minimised.fewest_preemptions,
+        stacks,
+    })
+}
+
+/// The file's name tells kind and content, so that the same counterexample is the same file.
+fn write(trace: &Trace, kind: &str, directory: &Path) -> Result<PathBuf, Failure> {
+    std::fs::create_dir_all(directory)
+        .map_err(|e| Failure::usage(format!("cannot make {}: {e}", directory.display())).hint("see --trace-dir"))?;
+    let digest = blake3::hash(&trace::format::encode(trace)?).to_hex();
+    let path = directory.join(format!("{kind}-{}.trace", &digest[..8]));
+    trace::format::write(&path, trace)?;
+    Ok(path)
+}
+
+/// The table of a trace: step, thread, operation, where. Start-up before there is a second thread is one line.
+pub fn table(trace: &Trace) -> Vec<String> {
+    let critical = trace.finding.as_ref().and_then(|finding| finding.critical);
+    let first = first_interesting(&trace.steps);
+    let mut lines = Vec::new();
+    if first > 0 {
+        lines.push(format!("        … {first} steps of start-up, a single thread"));
+    }
+    let mut last_thread = None;
+    for (number, step) in trace.steps.iter().enumerate().skip(first) {
+        let mark = if critical == Some(number as u64) { "!" } else { " " };
+        let thread = if last_thread == Some(step.thread) { String::new() } else { format!("thread {}", step.thread) };
+        last_thread = Some(step.thread);
+        let location = trace.locations.get(number).map_or("", String::as_str);
+        lines.push(format!("{mark} {number:>5}  {thread:<12} {:<44} {location}", shorten(&step.operation)));
+    }
+    if let Some(critical) = critical {
+        lines.push(format!("! after step {critical} every way to go on ends in a violation"));
+    }
+    lines
+}
+
+fn first_interesting(steps: &[Step]) -> usize {
+    let is_clone = |step: &Step| {
+        matches!(&step.operation, Operation::Call { number, .. } if i64::from(*number) == libc::SYS_clone)
+    };
+    steps.iter().position(is_clone).unwrap_or(0)
+}
+
+/// An operation in one column: trailing arguments that the call does not use are noise.
+fn shorten(operation: &Operation) -> String {
+    operation.to_string()
+}

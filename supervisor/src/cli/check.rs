@@ -1,0 +1,349 @@
+//! `tracefork check`: every schedule.
+
+use super::run::{SutArgs, session_options, write_json};
+use crate::check::counterexample::{self, Counterexample};
+use crate::check::progress::Display;
+use crate::check::{CheckSystem, CheckpointChoice, Properties};
+use crate::error::{ExitCode, Failure};
+use crate::report::{self, Report, States};
+use crate::session::Options;
+use clap::ValueEnum;
+use explore::{Config, Coverage, Limit, Limits, Reduction, Search, SearchResult, Strategy};
+use regex::bytes::Regex;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+#[derive(clap::Args)]
+#[command(after_help = "Example: tracefork check --max-states 100000 --json result.json -- ./server --threads 2")]
+pub struct Args {
+    #[command(flatten)]
+    pub sut: SutArgs,
+    /// The order of the search.
+    #[arg(long, value_enum, default_value = "dfs")]
+    pub search: SearchArg,
+    /// Which schedules to leave out because others show the same.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub reduce: ReduceArg,
+    /// Stateless: every path, no visited set.
+    #[arg(long)]
+    pub no_hash: bool,
+    /// How to go back to an earlier state.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub checkpoint: CheckpointArg,
+    /// Memory that does not identify a state (repeatable).
+    #[arg(long, value_name = "SYMBOL|SECTION|ADDR+LEN")]
+    pub aux: Vec<String>,
+    /// At most N preemptions per schedule.
+    #[arg(long, value_name = "N")]
+    pub bound_preemptions: Option<u32>,
+    /// Stop after N states.
+    #[arg(long, value_name = "N")]
+    pub max_states: Option<u64>,
+    /// Cut paths after N steps.
+    #[arg(long, value_name = "N")]
+    pub max_depth: Option<u64>,
+    /// Stop after this time, for example 30s.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub time_limit: Option<Duration>,
+    /// Stop at this much memory, for example 2G.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory_limit: Option<u64>,
+    /// At most N live checkpoints; beyond, states are re-reached by execution.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub max_checkpoints: usize,
+    /// Do not stop at the first violation.
+    #[arg(long)]
+    pub keep_going: bool,
+    /// Stop after N different violations.
+    #[arg(long, value_name = "N", conflicts_with = "keep_going")]
+    pub max_violations: Option<usize>,
+    /// The exit status that every schedule must have.
+    #[arg(long, value_name = "CODE")]
+    pub expect_exit: Option<i32>,
+    /// No output may match (repeatable).
+    #[arg(long, value_name = "REGEX", value_parser = parse_regex)]
+    pub forbid: Vec<Regex>,
+    /// Every output must match (repeatable).
+    #[arg(long, value_name = "REGEX", value_parser = parse_regex)]
+    pub require: Vec<Regex>,
+    /// Workers.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub jobs: u32,
+    /// Seed for random choices.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Schedules for --search random and pct.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub walks: u64,
+    /// Where counterexamples go.
+    #[arg(long, value_name = "DIR", default_value = "tracefork-out")]
+    pub trace_dir: PathBuf,
+    /// Write the result as JSON to FILE, - for standard output.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Progress on standard error.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub progress: ProgressArg,
+    /// The program and its arguments.
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SearchArg {
+    Dfs,
+    Bfs,
+    Random,
+    Pct,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReduceArg {
+    Auto,
+    None,
+    Sleep,
+    Dpor,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CheckpointArg {
+    Auto,
+    Fork,
+    Rewind,
+    /// Execute again from the start.
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProgressArg {
+    Auto,
+    Never,
+    Always,
+}
+
+fn parse_regex(text: &str) -> Result<Regex, String> {
+    Regex::new(text).map_err(|e| e.to_string())
+}
+
+/// `2G`, `512M`, `100k`, or bytes.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let shift = match unit.trim_end_matches(['i', 'B']).to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return Err(format!("unknown unit {unit}: use k, M, G or T")),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("{text}: not a size, for example 2G"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("{text}: too large"))
+}
+
+pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
+    let options = session_options(&args.sut, &args.command)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|e| Failure::unsupported(format!("cannot catch signals: {e}")))?;
+    }
+    let backend = Mutex::new(String::from("none"));
+    let result = search(args, &options, &stop, &backend, quiet);
+    let backend = backend.into_inner().unwrap_or_default();
+    if let Some(failure) = result.failure {
+        return Err(search_failure(failure));
+    }
+    let found = counterexamples(args, &options, &result)?;
+    let report = make_report(args, &result, &found, backend);
+    if let Some(path) = &args.json {
+        write_json(path, &report)?;
+    }
+    let to_stdout = args.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
+    if !quiet && !to_stdout {
+        super::summary::print(&report, &found);
+    }
+    Ok(match report.verdict {
+        "violation" => ExitCode::Violation as u8,
+        "incomplete" => ExitCode::Limit as u8,
+        _ => ExitCode::Ok as u8,
+    })
+}
+
+fn search_failure(failure: explore::Failure<Failure>) -> Failure {
+    match failure {
+        explore::Failure::System { mut error, path } => {
+            error.details.push(format!("in the search, after {} steps", path.len()));
+            error
+        }
+        explore::Failure::Desync { path, detail } => {
+            Failure::desync(format!("desync after {} steps: {detail}", path.len()))
+        }
+        explore::Failure::Panic { worker, message } => {
+            Failure::unsupported(format!("worker {worker} failed: {message}")).hint("this is a bug in tracefork: please report it")
+        }
+    }
+}
+
+fn search(args: &Args, options: &Options, stop: &AtomicBool, backend: &Mutex<String>, quiet: bool) -> SearchResult<CheckSystem> {
+    let search = Search::new(config(args)).stop_flag(stop).memory_use(&resident_bytes);
+    let display = Display::start(search.progress(), args.progress, quiet);
+    let cores = num_cores();
+    let result = search.run(|worker| {
+        let mut options = options.clone();
+        // Supervisor and task of one worker share a core, each worker has its own.
+        options.core = options.core.map(|first| (first + worker) % cores);
+        let system = system(args, options)?;
+        if let Ok(mut name) = backend.lock() {
+            *name = system.planned_backend();
+        }
+        Ok(system)
+    });
+    display.finish();
+    result
+}
+
+fn num_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn resident_bytes() -> u64 {
+    const PAGE: u64 = 4096;
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * PAGE
+}
+
+fn system(args: &Args, options: Options) -> Result<CheckSystem, Failure> {
+    let properties = Properties {
+        expect_exit: args.expect_exit,
+        forbid: args.forbid.clone(),
+        require: args.require.clone(),
+    };
+    let choice = match args.checkpoint {
+        CheckpointArg::Auto => CheckpointChoice::Auto,
+        CheckpointArg::Fork => CheckpointChoice::Fork,
+        CheckpointArg::Rewind => CheckpointChoice::Rewind,
+        CheckpointArg::None => CheckpointChoice::None,
+    };
+    Ok(CheckSystem::new(options, properties, choice).auxiliary(&args.aux))
+}
+
+fn config(args: &Args) -> Config {
+    Config {
+        strategy: match args.search {
+            SearchArg::Dfs => Strategy::Dfs,
+            SearchArg::Bfs => Strategy::Bfs,
+            SearchArg::Random => Strategy::Random { walks: Some(args.walks) },
+            SearchArg::Pct => Strategy::Pct { depth: 3, walks: Some(args.walks), steps: None },
+        },
+        seed: args.seed,
+        reduction: match args.reduce {
+            ReduceArg::Auto => Reduction::Auto,
+            ReduceArg::None => Reduction::None,
+            ReduceArg::Sleep => Reduction::Sleep,
+            ReduceArg::Dpor => Reduction::Dpor,
+        },
+        hash: !args.no_hash,
+        bound_preemptions: args.bound_preemptions,
+        jobs: args.jobs as usize,
+        limits: Limits {
+            states: args.max_states,
+            depth: args.max_depth,
+            time: args.time_limit,
+            memory: args.memory_limit,
+            ..Limits::default()
+        },
+        max_violations: if args.keep_going { None } else { Some(args.max_violations.unwrap_or(1)) },
+        max_live_marks: args.max_checkpoints,
+        mark_memory: args.memory_limit.map(|limit| limit / 2),
+    }
+}
+
+fn counterexamples(args: &Args, options: &Options, result: &SearchResult<CheckSystem>) -> Result<Vec<Counterexample>, Failure> {
+    let mut system = system(args, options.clone())?;
+    let mut found = Vec::new();
+    for violation in &result.violations {
+        found.push(counterexample::produce(
+            &mut system,
+            options,
+            args.seed,
+            &violation.violation,
+            &violation.path,
+            &args.trace_dir,
+        )?);
+    }
+    Ok(found)
+}
+
+fn make_report(args: &Args, result: &SearchResult<CheckSystem>, found: &[Counterexample], backend: String) -> Report {
+    let counters = &result.counters;
+    let violations: Vec<report::Violation> = found.iter().map(violation).collect();
+    let verdict = match (violations.is_empty(), result.coverage) {
+        (false, _) => "violation",
+        (true, coverage) if coverage.is_complete() => "ok",
+        (true, _) => "incomplete",
+    };
+    let mut notes: Vec<String> = result.plan.notes.iter().map(|note| (*note).to_owned()).collect();
+    notes.extend(coverage_note(result.coverage));
+    Report {
+        verdict,
+        violations,
+        states: States { new: counters.states_new, revisited: counters.states_revisited },
+        transitions: counters.transitions,
+        executions: counters.executions,
+        max_depth: counters.max_depth,
+        checkpoints: Some(report::Checkpoints {
+            backend,
+            taken: counters.marks_taken,
+            restored: counters.marks_restored,
+            live_max: counters.marks_live_max,
+            reexecuted_steps: counters.reexecuted_steps,
+        }),
+        outcomes: result.outcomes.iter().map(|(ending, &times)| ending.outcome(times)).collect(),
+        notes,
+        time_s: result.elapsed.as_secs_f64(),
+        peak_rss_bytes: report::peak_rss_bytes(),
+        seed: args.seed,
+        version: env!("CARGO_PKG_VERSION"),
+        ..Report::default()
+    }
+}
+
+fn violation(found: &Counterexample) -> report::Violation {
+    report::Violation {
+        kind: found.violation.kind.name(),
+        message: found.violation.message.clone(),
+        thread: found.violation.thread,
+        trace: Some(found.path.display().to_string()),
+        steps: found.trace.steps.len() as u64,
+        preemptions: u64::from(found.preemptions),
+        stacks: found.stacks.clone(),
+    }
+}
+
+/// An honest account of what was not covered.
+fn coverage_note(coverage: Coverage) -> Option<String> {
+    let text = match coverage {
+        Coverage::Complete => return None,
+        Coverage::Bounded { preemptions, exact: true } => {
+            format!("no schedule needs more than {preemptions} preemptions: the bound left nothing out")
+        }
+        Coverage::Bounded { preemptions, exact: false } => {
+            format!("only schedules with at most {preemptions} preemptions were explored")
+        }
+        Coverage::Sampled => "single schedules were sampled: nothing is said about the others".to_owned(),
+        Coverage::Incomplete(limit) => match limit {
+            Limit::States => "the limit on states was reached".to_owned(),
+            Limit::Depth => "paths were cut at the depth limit; all else was explored".to_owned(),
+            Limit::Steps | Limit::Goal => "the limit on steps was reached".to_owned(),
+            Limit::Time => "the time limit was reached".to_owned(),
+            Limit::Memory => "the memory limit was reached".to_owned(),
+            Limit::Stopped => "interrupted".to_owned(),
+            Limit::Violations => "the search stopped at a violation; --keep-going goes on".to_owned(),
+            Limit::Failure => "the search failed".to_owned(),
+        },
+    };
+    Some(text)
+}

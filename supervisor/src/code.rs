@@ -31,6 +31,8 @@ pub struct Module {
     pub range: Range<u64>,
     /// Run-time address minus link-time address.
     pub bias: u64,
+    /// The C library or the dynamic loader.
+    pub is_libc: bool,
     /// The program's own code, as opposed to the system's libraries.
     pub is_own: bool,
 }
@@ -69,6 +71,13 @@ impl Code {
 
     pub fn modules(&self) -> &[Module] {
         &self.modules
+    }
+
+    /// Is this address in the C library or the dynamic loader?
+    pub fn is_libc(&self, address: u64) -> bool {
+        self.modules
+            .iter()
+            .any(|module| module.is_libc && module.range.contains(&address))
     }
 
     /// Where displaced instructions are.
@@ -122,6 +131,7 @@ impl Code {
             path: path.to_owned(),
             range: range.clone(),
             bias,
+            is_libc: is_libc(path),
             is_own,
         });
         let role = if is_own {
@@ -238,6 +248,17 @@ fn is_system(path: &Path) -> bool {
     ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/libexec"]
         .iter()
         .any(|dir| path.starts_with(dir))
+}
+
+/// glibc and its dynamic loader, by the names that they have everywhere.
+fn is_libc(path: &Path) -> bool {
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy())
+        .unwrap_or_default();
+    ["libc.so.6", "libc-", "libpthread", "ld-linux", "ld-2."]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
 }
 
 /// What must be added to a link-time address, for a file mapped at `start` from `offset`. `None` if the

@@ -93,6 +93,7 @@ impl From<tracee::MemoryFault> for Failure {
 
 impl From<checkpoint::Error> for Failure {
     fn from(error: checkpoint::Error) -> Self {
-        Failure::unsupported(format!("a checkpoint failed: {error}")).hint("--checkpoint none works without checkpoints, if slowly")
+        Failure::unsupported(format!("a checkpoint failed: {error}"))
+            .hint("--checkpoint none works without checkpoints, if slowly")
     }
 }

@@ -132,7 +132,8 @@ impl ProgramRecord {
     /// What these options run.
     pub fn of(options: &Options) -> Result<Self, Failure> {
         let path = &options.program.path;
-        let file = std::fs::read(path).map_err(|e| Failure::unsupported(format!("{}: {e}", path.display())))?;
+        let file =
+            std::fs::read(path).map_err(|e| Failure::unsupported(format!("{}: {e}", path.display())))?;
         Ok(Self {
             path: path.as_os_str().as_bytes().to_vec(),
             digest: *blake3::hash(&file).as_bytes(),

@@ -19,9 +19,14 @@ impl Objects {
     pub fn of(session: &Session) -> Self {
         let mut variables = Vec::new();
         for module in session.own_modules() {
-            let Ok(file) = std::fs::read(&module.path) else { continue };
+            let Ok(file) = std::fs::read(&module.path) else {
+                continue;
+            };
             let Ok(elf) = Elf::parse(&file) else { continue };
-            let named = elf.syms.iter().filter(|sym| sym.st_type() == STT_OBJECT && sym.st_size > 0);
+            let named = elf
+                .syms
+                .iter()
+                .filter(|sym| sym.st_type() == STT_OBJECT && sym.st_size > 0);
             variables.extend(named.filter_map(|sym| {
                 let name = elf.strtab.get_at(sym.st_name)?;
                 let start = sym.st_value.wrapping_add(module.bias);
@@ -35,13 +40,21 @@ impl Objects {
     /// The variable at an address, with the offset into it.
     pub fn name(&self, address: u64) -> Option<String> {
         let after = self.variables.partition_point(|(start, ..)| *start <= address);
-        let (start, _, name) = self.variables[..after].last().filter(|(_, end, _)| address < *end)?;
-        Some(if address == *start { name.clone() } else { format!("{name}+{}", address - start) })
+        let (start, _, name) = self.variables[..after]
+            .last()
+            .filter(|(_, end, _)| address < *end)?;
+        Some(if address == *start {
+            name.clone()
+        } else {
+            format!("{name}+{}", address - start)
+        })
     }
 
     /// Adds the name of a step's object to its location.
     pub fn annotate(&self, step: &Step, location: &mut String) {
-        let Operation::Sync { object, .. } = &step.operation else { return };
+        let Operation::Sync { object, .. } = &step.operation else {
+            return;
+        };
         if let Some(name) = self.name(*object) {
             *location = format!("{name}  {location}");
         }
@@ -54,7 +67,10 @@ pub fn resolve_all(names: &[String], session: &Session) -> Result<Vec<Range<u64>
         return Ok(Vec::new());
     }
     let objects = Objects::of(session);
-    names.iter().map(|name| resolve(name, &objects, session)).collect()
+    names
+        .iter()
+        .map(|name| resolve(name, &objects, session))
+        .collect()
 }
 
 fn resolve(name: &str, objects: &Objects, session: &Session) -> Result<Range<u64>, Failure> {
@@ -65,16 +81,23 @@ fn resolve(name: &str, objects: &Objects, session: &Session) -> Result<Range<u64
         return Ok(*start..*end);
     }
     for module in session.own_modules() {
-        let Ok(file) = std::fs::read(&module.path) else { continue };
+        let Ok(file) = std::fs::read(&module.path) else {
+            continue;
+        };
         let Ok(elf) = Elf::parse(&file) else { continue };
-        let section = elf.section_headers.iter().find(|s| elf.shdr_strtab.get_at(s.sh_name) == Some(name) && s.sh_addr != 0);
+        let section = elf
+            .section_headers
+            .iter()
+            .find(|s| elf.shdr_strtab.get_at(s.sh_name) == Some(name) && s.sh_addr != 0);
         if let Some(section) = section {
             let start = section.sh_addr.wrapping_add(module.bias);
             return Ok(start..start + section.sh_size);
         }
     }
-    Err(Failure::usage(format!("--aux {name}: no variable or section of that name, and not ADDRESS+LENGTH"))
-        .hint("variables need a symbol table (nm PROGRAM); sections are listed by readelf -S"))
+    Err(Failure::usage(format!(
+        "--aux {name}: no variable or section of that name, and not ADDRESS+LENGTH"
+    ))
+    .hint("variables need a symbol table (nm PROGRAM); sections are listed by readelf -S"))
 }
 
 fn literal(text: &str) -> Option<Range<u64>> {

@@ -60,6 +60,7 @@ compile_error!("tracee supports x86-64 Linux only");
 
 pub mod auxv;
 mod child;
+mod cpuid;
 pub mod doctor;
 mod error;
 mod filter;
@@ -79,6 +80,7 @@ mod xstate;
 
 pub use auxv::InitialStack;
 pub use child::Step as SpawnStep;
+pub use cpuid::{Cpuid, cpuid};
 pub use error::{Error, MemoryFault, Result};
 pub use filter::{Filter, X32_BIT};
 pub use image::{Image, ImageOptions};

@@ -34,12 +34,16 @@ pub fn produce(
 ) -> Result<Counterexample, Failure> {
     let kind = violation.kind;
     let same = |other: &Violation| other.kind == kind;
-    let effort = || Effort { steps: EFFORT, ..Effort::default() };
-    let minimised = explore::minimise(system, path, &same, effort()).map_err(unwrap_failure)?;
-    let critical = match explore::critical_transition(system, &minimised.path, effort()).map_err(unwrap_failure)? {
-        Critical::Step(step) => Some(step as u64),
-        Critical::Always | Critical::Unknown => None,
+    let effort = || Effort {
+        steps: EFFORT,
+        ..Effort::default()
     };
+    let minimised = explore::minimise(system, path, &same, effort()).map_err(unwrap_failure)?;
+    let critical =
+        match explore::critical_transition(system, &minimised.path, effort()).map_err(unwrap_failure)? {
+            Critical::Step(step) => Some(step as u64),
+            Critical::Always | Critical::Unknown => None,
+        };
     record(system, options, seed, kind, minimised, critical, directory)
 }
 
@@ -68,9 +72,12 @@ fn record(
     }
     let end = session.end().cloned().unwrap_or(End::Cut);
     let found = system.violations_of(&session);
-    let violation = found.into_iter().find(|violation| violation.kind == kind).ok_or_else(|| {
-        Failure::desync("a counterexample did not show its violation when it was executed again")
-    })?;
+    let violation = found
+        .into_iter()
+        .find(|violation| violation.kind == kind)
+        .ok_or_else(|| {
+            Failure::desync("a counterexample did not show its violation when it was executed again")
+        })?;
     let objects = Objects::of(&session);
     for (step, location) in steps.iter().zip(&mut locations) {
         objects.annotate(step, location);
@@ -85,7 +92,11 @@ fn record(
         steps,
         end,
         locations,
-        finding: Some(Finding { violation: violation.clone(), preemptions: minimised.preemptions, critical }),
+        finding: Some(Finding {
+            violation: violation.clone(),
+            preemptions: minimised.preemptions,
+            critical,
+        }),
     };
     let path = write(&trace, kind.name(), directory)?;
     Ok(Counterexample {
@@ -100,8 +111,9 @@ fn record(
 
 /// The file's name tells kind and content, so that the same counterexample is the same file.
 fn write(trace: &Trace, kind: &str, directory: &Path) -> Result<PathBuf, Failure> {
-    std::fs::create_dir_all(directory)
-        .map_err(|e| Failure::usage(format!("cannot make {}: {e}", directory.display())).hint("see --trace-dir"))?;
+    std::fs::create_dir_all(directory).map_err(|e| {
+        Failure::usage(format!("cannot make {}: {e}", directory.display())).hint("see --trace-dir")
+    })?;
     let digest = blake3::hash(&trace::format::encode(trace)?).to_hex();
     let path = directory.join(format!("{kind}-{}.trace", &digest[..8]));
     trace::format::write(&path, trace)?;
@@ -119,21 +131,28 @@ pub fn table(trace: &Trace) -> Vec<String> {
     let mut last_thread = None;
     for (number, step) in trace.steps.iter().enumerate().skip(first) {
         let mark = if critical == Some(number as u64) { "!" } else { " " };
-        let thread = if last_thread == Some(step.thread) { String::new() } else { format!("thread {}", step.thread) };
+        let thread = if last_thread == Some(step.thread) {
+            String::new()
+        } else {
+            format!("thread {}", step.thread)
+        };
         last_thread = Some(step.thread);
         let location = trace.locations.get(number).map_or("", String::as_str);
-        lines.push(format!("{mark} {number:>5}  {thread:<12} {:<44} {location}", shorten(&step.operation)));
+        lines.push(format!(
+            "{mark} {number:>5}  {thread:<12} {:<44} {location}",
+            shorten(&step.operation)
+        ));
     }
     if let Some(critical) = critical {
-        lines.push(format!("! after step {critical} every way to go on ends in a violation"));
+        lines.push(format!(
+            "! after step {critical} every way to go on ends in a violation"
+        ));
     }
     lines
 }
 
 fn first_interesting(steps: &[Step]) -> usize {
-    let is_clone = |step: &Step| {
-        matches!(&step.operation, Operation::Call { number, .. } if i64::from(*number) == libc::SYS_clone)
-    };
+    let is_clone = |step: &Step| matches!(&step.operation, Operation::Call { number, .. } if i64::from(*number) == libc::SYS_clone);
     steps.iter().position(is_clone).unwrap_or(0)
 }
 

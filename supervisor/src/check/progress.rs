@@ -73,5 +73,9 @@ fn show(counters: &Counters, elapsed: Duration, is_terminal: bool) {
     );
     let mut out = std::io::stderr();
     // Progress that cannot be shown is not worth an error.
-    let _ = if is_terminal { write!(out, "\r\x1b[K{line}").and_then(|()| out.flush()) } else { writeln!(out, "{line}") };
+    let _ = if is_terminal {
+        write!(out, "\r\x1b[K{line}").and_then(|()| out.flush())
+    } else {
+        writeln!(out, "{line}")
+    };
 }

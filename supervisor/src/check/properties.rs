@@ -52,8 +52,16 @@ impl Ending {
     pub fn of(session: &Session, end: &End) -> Self {
         let output = &session.model().output;
         Self {
-            exit: if let End::Exited(status) = end { Some(*status) } else { None },
-            signal: if let End::Killed(signal) = end { Some(*signal) } else { None },
+            exit: if let End::Exited(status) = end {
+                Some(*status)
+            } else {
+                None
+            },
+            signal: if let End::Killed(signal) = end {
+                Some(*signal)
+            } else {
+                None
+            },
             deadlock: *end == End::Deadlock,
             stdout: output.stdout.bytes(),
             stderr: output.stderr.bytes(),
@@ -86,22 +94,35 @@ impl Properties {
     /// What an execution that ended like this violates.
     pub fn violations(&self, session: &Session, end: &End) -> Vec<Violation> {
         let mut found: Vec<Violation> = built_in(session, end).into_iter().collect();
-        let violation = |kind, message| Violation { kind, message, thread: None };
+        let violation = |kind, message| Violation {
+            kind,
+            message,
+            thread: None,
+        };
         if let (Some(expected), End::Exited(status)) = (self.expect_exit, end)
             && expected != *status
         {
-            found.push(violation(ViolationKind::Exit, format!("exit status {status}, expected {expected}")));
+            found.push(violation(
+                ViolationKind::Exit,
+                format!("exit status {status}, expected {expected}"),
+            ));
         }
         let output = &session.model().output;
         let text = [output.stdout.bytes(), output.stderr.bytes()];
         for pattern in &self.forbid {
             if text.iter().any(|part| pattern.is_match(part)) {
-                found.push(violation(ViolationKind::Output, format!("the output matches {pattern}, which is forbidden")));
+                found.push(violation(
+                    ViolationKind::Output,
+                    format!("the output matches {pattern}, which is forbidden"),
+                ));
             }
         }
         for pattern in &self.require {
             if !text.iter().any(|part| pattern.is_match(part)) {
-                found.push(violation(ViolationKind::Output, format!("the output does not match {pattern}, which is required")));
+                found.push(violation(
+                    ViolationKind::Output,
+                    format!("the output does not match {pattern}, which is required"),
+                ));
             }
         }
         found
@@ -115,10 +136,22 @@ fn built_in(session: &Session, end: &End) -> Option<Violation> {
             let is_abort = *signal == libc::SIGABRT;
             let last_words = last_line(&session.model().output.stderr.bytes()).filter(|_| is_abort);
             let message = last_words.unwrap_or_else(|| format!("killed by {}", signal_name(*signal)));
-            let kind = if is_abort { ViolationKind::Assert } else { ViolationKind::Crash };
-            Some(Violation { kind, message, thread })
+            let kind = if is_abort {
+                ViolationKind::Assert
+            } else {
+                ViolationKind::Crash
+            };
+            Some(Violation {
+                kind,
+                message,
+                thread,
+            })
         }
-        End::Deadlock => Some(Violation { kind: ViolationKind::Deadlock, message: deadlock_message(session), thread: None }),
+        End::Deadlock => Some(Violation {
+            kind: ViolationKind::Deadlock,
+            message: deadlock_message(session),
+            thread: None,
+        }),
         End::Exited(_) | End::Cut => None,
     }
 }
@@ -127,20 +160,30 @@ fn built_in(session: &Session, end: &End) -> Option<Violation> {
 fn last_line(stderr: &[u8]) -> Option<String> {
     let text = escape(stderr);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let said = lines.iter().rev().find(|line| line.contains("ssertion") || line.contains("panicked"));
+    let said = lines
+        .iter()
+        .rev()
+        .find(|line| line.contains("ssertion") || line.contains("panicked"));
     said.or(lines.last()).map(|line| (*line).to_owned())
 }
 
 fn deadlock_message(session: &Session) -> String {
-    let threads: Vec<String> =
-        session.model().threads.keys().map(|&tid| format!("thread {tid} {}", session.doing(tid))).collect();
+    let threads: Vec<String> = session
+        .model()
+        .threads
+        .keys()
+        .map(|&tid| format!("thread {tid} {}", session.doing(tid)))
+        .collect();
     format!("no thread can go on: {}", threads.join("; "))
 }
 
 /// A deadlock of some threads while others still run.
 pub fn lock_cycle(session: &Session) -> Option<Violation> {
     let cycle = session.lock_cycle()?;
-    let threads: Vec<String> = cycle.iter().map(|&tid| format!("thread {tid} {}", session.doing(tid))).collect();
+    let threads: Vec<String> = cycle
+        .iter()
+        .map(|&tid| format!("thread {tid} {}", session.doing(tid)))
+        .collect();
     Some(Violation {
         kind: ViolationKind::Deadlock,
         message: format!("a cycle of locks: {}", threads.join("; ")),

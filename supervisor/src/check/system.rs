@@ -51,7 +51,18 @@ fn gone() -> Failure {
 
 impl CheckSystem {
     pub fn new(options: Options, properties: Properties, choice: CheckpointChoice) -> Self {
-        Self { options, properties, choice, session: None, checkpoints: None, last: None, path: Vec::new(), start: None, auxiliary: Vec::new(), aux_names: Vec::new() }
+        Self {
+            options,
+            properties,
+            choice,
+            session: None,
+            checkpoints: None,
+            last: None,
+            path: Vec::new(),
+            start: None,
+            auxiliary: Vec::new(),
+            aux_names: Vec::new(),
+        }
     }
 
     /// Leaves this memory out of the identity of a state.
@@ -85,11 +96,17 @@ impl CheckSystem {
 
     /// The name of the checkpoint backend in use.
     pub fn backend(&self) -> String {
-        self.checkpoints.as_ref().map_or_else(|| "none".to_owned(), |checkpoints| checkpoints.backend().to_string())
+        self.checkpoints.as_ref().map_or_else(
+            || "none".to_owned(),
+            |checkpoints| checkpoints.backend().to_string(),
+        )
     }
 
     pub fn stats(&self) -> checkpoint::Stats {
-        self.checkpoints.as_ref().map(|checkpoints| checkpoints.stats()).unwrap_or_default()
+        self.checkpoints
+            .as_ref()
+            .map(|checkpoints| checkpoints.stats())
+            .unwrap_or_default()
     }
 
     /// Starts the program anew.
@@ -147,7 +164,12 @@ impl CheckSystem {
         let session = self.session.as_ref();
         View {
             threads: session.map(Session::thread_stacks).unwrap_or_default(),
-            exclude: session.map(Session::own_ranges).unwrap_or_default().into_iter().chain(self.auxiliary.iter().cloned()).collect(),
+            exclude: session
+                .map(Session::own_ranges)
+                .unwrap_or_default()
+                .into_iter()
+                .chain(self.auxiliary.iter().cloned())
+                .collect(),
             ..View::default()
         }
     }
@@ -176,11 +198,19 @@ impl System for CheckSystem {
         let session = self.session()?;
         let enabled = session.enabled();
         let candidate = |tid: Tid| Candidate::new(Choice::of(tid), session.footprint(tid));
-        let running = last.filter(|tid| enabled.contains(tid) && session.model().thread(*tid).idle_yields == 0);
+        let running =
+            last.filter(|tid| enabled.contains(tid) && session.model().thread(*tid).idle_yields == 0);
         let live = session.model().threads.keys().copied();
         let gone = matches!(session.end(), Some(end) if *end != End::Deadlock);
-        let blocked = live.filter(|tid| !gone && !enabled.contains(tid)).map(candidate).collect();
-        Ok(Menu { choices: enabled.iter().copied().map(candidate).collect(), blocked, running })
+        let blocked = live
+            .filter(|tid| !gone && !enabled.contains(tid))
+            .map(candidate)
+            .collect();
+        Ok(Menu {
+            choices: enabled.iter().copied().map(candidate).collect(),
+            blocked,
+            running,
+        })
     }
 
     fn step(&mut self, choice: Choice) -> Result<Report<Self>, Failure> {
@@ -222,14 +252,23 @@ impl System for CheckSystem {
         if self.choice == CheckpointChoice::None {
             return Ok(None);
         }
-        let Some(session) = self.session.as_mut() else { return Ok(None) };
-        let Some(checkpoints) = self.checkpoints.as_mut() else { return Ok(None) };
+        let Some(session) = self.session.as_mut() else {
+            return Ok(None);
+        };
+        let Some(checkpoints) = self.checkpoints.as_mut() else {
+            return Ok(None);
+        };
         let memory = match checkpoints.mark(session.task_slot()?) {
             Ok(memory) => memory,
             Err(error) if error.needs_reexecution() => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        Ok(Some(Mark { memory, rest: session.snapshot()?, last: self.last, path: self.path.clone() }))
+        Ok(Some(Mark {
+            memory,
+            rest: session.snapshot()?,
+            last: self.last,
+            path: self.path.clone(),
+        }))
     }
 
     fn rewind(&mut self, mark: &Mark) -> Result<(), Failure> {
@@ -237,7 +276,9 @@ impl System for CheckSystem {
     }
 
     fn rewind_last(&mut self, mark: Mark) -> Result<(), Failure> {
-        self.go_back(&mark, |checkpoints, task| checkpoints.restore_last(task, mark.memory))
+        self.go_back(&mark, |checkpoints, task| {
+            checkpoints.restore_last(task, mark.memory)
+        })
     }
 
     fn forget(&mut self, mark: Mark) {

@@ -17,7 +17,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 #[derive(clap::Args)]
-#[command(after_help = "Example: tracefork check --max-states 100000 --json result.json -- ./server --threads 2")]
+#[command(
+    after_help = "Example: tracefork check --max-states 100000 --json result.json -- ./server --threads 2"
+)]
 pub struct Args {
     #[command(flatten)]
     pub sut: SutArgs,
@@ -44,7 +46,7 @@ pub struct Args {
     pub max_states: Option<u64>,
     /// Cut paths after N steps.
     #[arg(long, value_name = "N")]
-    pub max_depth: Option<u64>,
+    pub max_depth: Option<u32>,
     /// Stop after this time, for example 30s.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub time_limit: Option<Duration>,
@@ -139,8 +141,12 @@ fn parse_size(text: &str) -> Result<u64, String> {
         "t" => 40,
         _ => return Err(format!("unknown unit {unit}: use k, M, G or T")),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("{text}: not a size, for example 2G"))?;
-    number.checked_mul(1 << shift).ok_or_else(|| format!("{text}: too large"))
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| format!("{text}: not a size, for example 2G"))?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| format!("{text}: too large"))
 }
 
 pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
@@ -175,20 +181,31 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
 fn search_failure(failure: explore::Failure<Failure>) -> Failure {
     match failure {
         explore::Failure::System { mut error, path } => {
-            error.details.push(format!("in the search, after {} steps", path.len()));
+            error
+                .details
+                .push(format!("in the search, after {} steps", path.len()));
             error
         }
         explore::Failure::Desync { path, detail } => {
             Failure::desync(format!("desync after {} steps: {detail}", path.len()))
         }
         explore::Failure::Panic { worker, message } => {
-            Failure::unsupported(format!("worker {worker} failed: {message}")).hint("this is a bug in tracefork: please report it")
+            Failure::unsupported(format!("worker {worker} failed: {message}"))
+                .hint("this is a bug in tracefork: please report it")
         }
     }
 }
 
-fn search(args: &Args, options: &Options, stop: &AtomicBool, backend: &Mutex<String>, quiet: bool) -> SearchResult<CheckSystem> {
-    let search = Search::new(config(args)).stop_flag(stop).memory_use(&resident_bytes);
+fn search(
+    args: &Args,
+    options: &Options,
+    stop: &AtomicBool,
+    backend: &Mutex<String>,
+    quiet: bool,
+) -> SearchResult<CheckSystem> {
+    let search = Search::new(config(args))
+        .stop_flag(stop)
+        .memory_use(&resident_bytes);
     let display = Display::start(search.progress(), args.progress, quiet);
     let cores = num_cores();
     let result = search.run(|worker| {
@@ -212,7 +229,12 @@ fn num_cores() -> usize {
 fn resident_bytes() -> u64 {
     const PAGE: u64 = 4096;
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * PAGE
+    statm
+        .split_whitespace()
+        .nth(1)
+        .and_then(|pages| pages.parse::<u64>().ok())
+        .unwrap_or(0)
+        * PAGE
 }
 
 fn system(args: &Args, options: Options) -> Result<CheckSystem, Failure> {
@@ -235,8 +257,14 @@ fn config(args: &Args) -> Config {
         strategy: match args.search {
             SearchArg::Dfs => Strategy::Dfs,
             SearchArg::Bfs => Strategy::Bfs,
-            SearchArg::Random => Strategy::Random { walks: Some(args.walks) },
-            SearchArg::Pct => Strategy::Pct { depth: 3, walks: Some(args.walks), steps: None },
+            SearchArg::Random => Strategy::Random {
+                walks: Some(args.walks),
+            },
+            SearchArg::Pct => Strategy::Pct {
+                depth: 3,
+                walks: Some(args.walks),
+                steps: None,
+            },
         },
         seed: args.seed,
         reduction: match args.reduce {
@@ -255,13 +283,21 @@ fn config(args: &Args) -> Config {
             memory: args.memory_limit,
             ..Limits::default()
         },
-        max_violations: if args.keep_going { None } else { Some(args.max_violations.unwrap_or(1)) },
+        max_violations: if args.keep_going {
+            None
+        } else {
+            Some(args.max_violations.unwrap_or(1))
+        },
         max_live_marks: args.max_checkpoints,
         mark_memory: args.memory_limit.map(|limit| limit / 2),
     }
 }
 
-fn counterexamples(args: &Args, options: &Options, result: &SearchResult<CheckSystem>) -> Result<Vec<Counterexample>, Failure> {
+fn counterexamples(
+    args: &Args,
+    options: &Options,
+    result: &SearchResult<CheckSystem>,
+) -> Result<Vec<Counterexample>, Failure> {
     let mut system = system(args, options.clone())?;
     let mut found = Vec::new();
     for violation in &result.violations {
@@ -277,7 +313,12 @@ fn counterexamples(args: &Args, options: &Options, result: &SearchResult<CheckSy
     Ok(found)
 }
 
-fn make_report(args: &Args, result: &SearchResult<CheckSystem>, found: &[Counterexample], backend: String) -> Report {
+fn make_report(
+    args: &Args,
+    result: &SearchResult<CheckSystem>,
+    found: &[Counterexample],
+    backend: String,
+) -> Report {
     let counters = &result.counters;
     let violations: Vec<report::Violation> = found.iter().map(violation).collect();
     let verdict = match (violations.is_empty(), result.coverage) {
@@ -290,7 +331,10 @@ fn make_report(args: &Args, result: &SearchResult<CheckSystem>, found: &[Counter
     Report {
         verdict,
         violations,
-        states: States { new: counters.states_new, revisited: counters.states_revisited },
+        states: States {
+            new: counters.states_new,
+            revisited: counters.states_revisited,
+        },
         transitions: counters.transitions,
         executions: counters.executions,
         max_depth: counters.max_depth,
@@ -301,7 +345,11 @@ fn make_report(args: &Args, result: &SearchResult<CheckSystem>, found: &[Counter
             live_max: counters.marks_live_max,
             reexecuted_steps: counters.reexecuted_steps,
         }),
-        outcomes: result.outcomes.iter().map(|(ending, &times)| ending.outcome(times)).collect(),
+        outcomes: result
+            .outcomes
+            .iter()
+            .map(|(ending, &times)| ending.outcome(times))
+            .collect(),
         notes,
         time_s: result.elapsed.as_secs_f64(),
         peak_rss_bytes: report::peak_rss_bytes(),
@@ -327,10 +375,16 @@ fn violation(found: &Counterexample) -> report::Violation {
 fn coverage_note(coverage: Coverage) -> Option<String> {
     let text = match coverage {
         Coverage::Complete => return None,
-        Coverage::Bounded { preemptions, exact: true } => {
+        Coverage::Bounded {
+            preemptions,
+            exact: true,
+        } => {
             format!("no schedule needs more than {preemptions} preemptions: the bound left nothing out")
         }
-        Coverage::Bounded { preemptions, exact: false } => {
+        Coverage::Bounded {
+            preemptions,
+            exact: false,
+        } => {
             format!("only schedules with at most {preemptions} preemptions were explored")
         }
         Coverage::Sampled => "single schedules were sampled: nothing is said about the others".to_owned(),

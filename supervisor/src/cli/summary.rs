@@ -23,12 +23,21 @@ pub fn print(report: &Report, found: &[Counterexample]) {
     }
     println!(
         "  states {} new, {} revisited; transitions {}; executions {}; depth {}; {:.2} s",
-        report.states.new, report.states.revisited, report.transitions, report.executions, report.max_depth, report.time_s
+        report.states.new,
+        report.states.revisited,
+        report.transitions,
+        report.executions,
+        report.max_depth,
+        report.time_s
     );
     if let Some(checkpoints) = &report.checkpoints {
         println!(
             "  checkpoints ({}) {} taken, {} restored, {} live at most; {} steps re-executed",
-            checkpoints.backend, checkpoints.taken, checkpoints.restored, checkpoints.live_max, checkpoints.reexecuted_steps
+            checkpoints.backend,
+            checkpoints.taken,
+            checkpoints.restored,
+            checkpoints.live_max,
+            checkpoints.reexecuted_steps
         );
     }
     // The last line is a command, ready to be copied.
@@ -39,8 +48,16 @@ pub fn print(report: &Report, found: &[Counterexample]) {
 
 fn print_counterexample(found: &Counterexample) {
     println!("{}: {}", found.violation.kind.name(), found.violation.message);
-    let minimal = if found.is_minimal { ", the fewest possible" } else { "" };
-    println!("  {} steps, {} preemption(s){minimal}\n", found.trace.steps.len(), found.preemptions);
+    let minimal = if found.is_minimal {
+        ", the fewest possible"
+    } else {
+        ""
+    };
+    println!(
+        "  {} steps, {} preemption(s){minimal}\n",
+        found.trace.steps.len(),
+        found.preemptions
+    );
     for line in table(&found.trace) {
         println!("  {line}");
     }
@@ -60,10 +77,18 @@ fn print_outcomes(report: &Report) {
             (_, _, true) => "deadlock".to_owned(),
             _ => "no end".to_owned(),
         };
-        println!("  {end:<9} stdout {:?} stderr {:?} ({} executions)", cut(&outcome.stdout), cut(&outcome.stderr), outcome.executions);
+        println!(
+            "  {end:<9} stdout {:?} stderr {:?} ({} executions)",
+            cut(&outcome.stdout),
+            cut(&outcome.stderr),
+            outcome.executions
+        );
     }
     if report.outcomes.len() > MAX_OUTCOMES {
-        println!("  … and {} more (--json shows all)", report.outcomes.len() - MAX_OUTCOMES);
+        println!(
+            "  … and {} more (--json shows all)",
+            report.outcomes.len() - MAX_OUTCOMES
+        );
     }
 }
 

@@ -29,12 +29,23 @@ impl Session {
             regs.rip = site.slot;
             return Ok(Flow::Run(regs));
         }
+        if matches!(site.kind, SiteKind::Sync(_)) && self.is_called_by_libc(&regs)? {
+            regs.rip = site.slot;
+            return Ok(Flow::Run(regs));
+        }
         let op = self.decode(address, site.kind, &regs)?;
         self.model.thread_mut(tid).wait = self.timeout_of(op.sync.as_ref())?;
         let context = self.context(tid);
         context.hook = Some(op);
         context.inside = None;
         Ok(self.park(tid, regs, Pending::Hook(address)))
+    }
+
+    /// The C library's own locks are held across nothing that others can see; should one be found taken all the
+    /// same, the futex behind it decides. Parking at them would only multiply the schedules.
+    fn is_called_by_libc(&mut self, regs: &Regs) -> Result<bool, Failure> {
+        let caller = self.task()?.memory().read_u64(regs.rsp);
+        Ok(caller.is_ok_and(|address| self.code.is_libc(address)))
     }
 
     fn decode(&mut self, site: u64, kind: SiteKind, regs: &Regs) -> Result<HookOp, Failure> {

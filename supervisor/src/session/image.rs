@@ -35,6 +35,8 @@ impl Session {
             random,
             hide_tsc: true,
         })?;
+        // What cpuid says depends on the core; the C library keeps it. The kernel forgets the setting at exec.
+        task.set_cpuid_faulting(true)?;
         let maps = crate::code::read_maps(task.pid())?;
         self.layout_version += 1;
         self.code.reset();

@@ -6,7 +6,8 @@
 //! - `step.rs`: a transition, from the pending operation to the next parking point
 //! - `calls.rs`: system calls and what the model says of them
 //! - `hooked.rs`: parking points that never reach the kernel
-//! - `signals.rs`: delivery of signals, faults, emulated instructions
+//! - `signals.rs`: delivery of signals, faults
+//! - `emulate.rs`: instructions that differ from run to run
 //! - `image.rs`: a new program image, file mappings
 //! - `spin.rs`: loops that wait for another thread without saying so
 //! - `stacks.rs`: what every thread is doing, for people
@@ -16,6 +17,7 @@
 
 mod calls;
 mod context;
+mod emulate;
 mod enabled;
 mod footprint;
 mod hooked;

@@ -195,7 +195,7 @@ impl Session {
     pub(super) fn on_signal(&mut self, tid: Tid, signo: i32, code: i32, addr: u64) -> Result<Flow, Failure> {
         let regs = *self.task()?.regs()?;
         if signo == libc::SIGSEGV
-            && let Some(regs) = self.emulate_timestamp(regs)?
+            && let Some(regs) = self.emulate(regs)?
         {
             return Ok(self.after_invisible(tid, regs));
         }
@@ -222,30 +222,6 @@ impl Session {
             address,
         });
         self.ends(End::Killed(signal))
-    }
-
-    /// `rdtsc` and `rdtscp` fault (`PR_SET_TSC`); they read the virtual clock, a tick per nanosecond.
-    fn emulate_timestamp(&mut self, mut regs: Regs) -> Result<Option<Regs>, Failure> {
-        const RDTSC: [u8; 2] = [0x0f, 0x31];
-        const RDTSCP: [u8; 3] = [0x0f, 0x01, 0xf9];
-        let mut code = [0; 3];
-        if self.task()?.memory().read_up_to(regs.rip, &mut code)? < RDTSC.len() {
-            return Ok(None);
-        }
-        let len = match code {
-            RDTSCP => 3,
-            [a, b, _] if [a, b] == RDTSC => 2,
-            _ => return Ok(None),
-        };
-        self.model.clock.read();
-        let now = self.model.clock.now();
-        regs.rax = now & 0xffff_ffff;
-        regs.rdx = now >> 32;
-        if len == 3 {
-            regs.rcx = 0;
-        }
-        regs.rip += len;
-        Ok(Some(regs))
     }
 }
 

@@ -77,7 +77,10 @@ impl Session {
 
     /// Where the stacks of all threads are.
     pub fn thread_stacks(&self) -> Vec<ThreadStack> {
-        let stack = |context: &Context| ThreadStack { sp: context.regs.rsp, tls: context.regs.fs_base };
+        let stack = |context: &Context| ThreadStack {
+            sp: context.regs.rsp,
+            tls: context.regs.fs_base,
+        };
         self.contexts.values().map(stack).collect()
     }
 }

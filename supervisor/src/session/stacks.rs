@@ -36,20 +36,37 @@ impl Session {
 
     /// Where in the program's own source a thread stands.
     pub fn location(&self, tid: Tid) -> String {
-        let (Some(task), Some(context)) = (&self.task, self.contexts.get(&tid)) else { return String::new() };
-        let Some(mut symbols) = self.symbolizer() else { return String::new() };
+        let (Some(task), Some(context)) = (&self.task, self.contexts.get(&tid)) else {
+            return String::new();
+        };
+        let Some(mut symbols) = self.symbolizer() else {
+            return String::new();
+        };
         let regs = &context.regs;
         let frames = symbols.backtrace(
-            UnwindRegs { rip: regs.rip, rsp: regs.rsp, rbp: regs.rbp },
+            UnwindRegs {
+                rip: regs.rip,
+                rsp: regs.rsp,
+                rbp: regs.rbp,
+            },
             |address| task.memory().read_u64(address).ok(),
             |ip| Some(self.code.original_ip(ip)),
             MAX_FRAMES,
         );
-        let Some(own) = frames.iter().find(|frame| frame.is_own) else { return String::new() };
-        let function = own.function.clone().unwrap_or_else(|| format!("{:#x}", own.address));
+        let Some(own) = frames.iter().find(|frame| frame.is_own) else {
+            return String::new();
+        };
+        let function = own
+            .function
+            .clone()
+            .unwrap_or_else(|| format!("{:#x}", own.address));
         match &own.source {
             Some(source) => {
-                let file = source.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                let file = source
+                    .file
+                    .file_name()
+                    .map(|name| name.to_string_lossy().into_owned())
+                    .unwrap_or_default();
                 format!("{function} {file}:{}", source.line.unwrap_or(0))
             }
             None => format!("{function}+{:#x}", own.offset),

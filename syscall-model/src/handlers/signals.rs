@@ -81,6 +81,9 @@ pub fn rt_sigaction(cx: &mut Cx, call: &Call) -> Outcome {
     Effect::ok()
 }
 
+/// The thread library sends these to single threads only, never to the process.
+const THREAD_LIBRARY: u64 = bit(32) | bit(33);
+
 /// A thread's mask decides who takes a signal of the process. That matters to others only for signals that
 /// have a handler or are pending: the C library blocks everything around `pthread_create`, and every thread
 /// would park there twice for nothing.
@@ -96,7 +99,7 @@ pub fn prepare_mask(cx: &mut Cx, call: &Call) -> Prepared {
         return invisible;
     };
     let signals = &cx.model.signals;
-    let matters = signals.handled() | signals.shared_set();
+    let matters = (signals.handled() & !THREAD_LIBRARY) | signals.shared_set();
     if (mask ^ new) & matters == 0 {
         return invisible;
     }

@@ -1,6 +1,7 @@
 //! The command line. CLI.md is its contract: add to it, never rename.
 
 pub mod check;
+mod demo;
 mod doctor;
 mod replay;
 mod run;
@@ -9,6 +10,7 @@ mod summary;
 use crate::error::{ExitCode as Code, Failure};
 use crate::hooks::Preempt;
 use clap::{Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// A software model checker for unmodified native Linux binaries.
@@ -40,6 +42,8 @@ enum Command {
     Check(check::Args),
     /// Execute a recorded schedule again, step by step, and compare.
     Replay(replay::Args),
+    /// An embedded example, start to finish: finds a real bug and proves its fix.
+    Demo(demo::Args),
     /// Tell what this machine allows, and what to do about what is missing.
     Doctor(doctor::Args),
 }
@@ -64,27 +68,33 @@ impl From<PreemptArg> for Preempt {
 
 /// Parses the command line and carries it out.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are not errors; clap prints to the right stream.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { Code::Usage as u8 } else { 0 });
-        }
-    };
-    init_log(cli.verbose);
-    let result = match &cli.command {
-        Command::Run(args) => run::main(args, cli.quiet),
-        Command::Check(args) => check::main(args, cli.quiet),
-        Command::Replay(args) => replay::main(args, cli.quiet),
-        Command::Doctor(args) => doctor::main(args),
-    };
-    match result {
+    match execute(std::env::args_os(), false) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             report_failure(&failure);
             ExitCode::from(failure.code as u8)
         }
+    }
+}
+
+/// Carries out one command line; its exit code.
+fn execute(line: impl IntoIterator<Item = OsString>, quiet: bool) -> Result<u8, Failure> {
+    let cli = match Cli::try_parse_from(line) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are not errors; clap prints to the right stream.
+            let _ = error.print();
+            return Ok(if error.use_stderr() { Code::Usage as u8 } else { 0 });
+        }
+    };
+    init_log(cli.verbose);
+    let quiet = quiet || cli.quiet;
+    match &cli.command {
+        Command::Run(args) => run::main(args, quiet),
+        Command::Check(args) => check::main(args, quiet),
+        Command::Replay(args) => replay::main(args, quiet),
+        Command::Doctor(args) => doctor::main(args),
+        Command::Demo(args) => demo::main(args, quiet),
     }
 }
 

@@ -25,6 +25,7 @@ int main(int argc, char **argv) {
   for (size_t i = 0;; i++) {
     syscall(SYS_getppid);
     for (size_t k = 0; k < 3; k++) p[(i * 7 + k * 31) * 4096 % len] = i;
+    if (argc > 2) mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
 }"#;
 
@@ -56,20 +57,28 @@ fn measure(dir: &Path) -> Anyhow<()> {
         "microseconds; in brackets: as a multiple of the bare stop, and of fork+exit+wait of the same process\n"
     );
     println!(
-        "{:>6} {:>7} {:>10}  {:>24} {:>24} {:>24}",
-        "MB", "stop", "fork+exit", "rewind: transition", "of it identity", "fork: restore+run"
+        "{:>6} {:>7} {:>10}  {:>22} {:>22} {:>22} {:>22}",
+        "MB",
+        "stop",
+        "fork+exit",
+        "rewind: transition",
+        "of it identity",
+        "fork: restore+run",
+        "rewind: with mmap"
     );
     for megabytes in ["1", "16", "256"] {
         let stop = bare_stop(&program, megabytes)?;
         let fork = fork_exit_wait(&program, megabytes)?;
         let (transition, identity) = rewind(&program, megabytes)?;
+        let with_mmap = explored(&program, &[megabytes, "map"], true)?;
         let templates = templates(&program, megabytes)?;
         let ratio = |time: f64| format!("{time:.1} [{:.1} {:.2}]", time / stop, time / fork);
         println!(
-            "{megabytes:>6} {stop:>7.1} {fork:>10.1}  {:>24} {:>24} {:>24}",
+            "{megabytes:>6} {stop:>7.1} {fork:>10.1}  {:>22} {:>22} {:>22} {:>22}",
             ratio(transition),
             ratio(identity),
-            ratio(templates)
+            ratio(templates),
+            ratio(with_mmap)
         );
     }
     Ok(())
@@ -84,10 +93,13 @@ fn timed(rounds: u32, mut round: impl FnMut() -> Anyhow<()>) -> Anyhow<f64> {
     Ok(start.elapsed().as_secs_f64() * 1e6 / f64::from(rounds))
 }
 
-fn launch(program: &Path, megabytes: &str) -> Anyhow<Stopped> {
+fn launch(program: &Path, args: &[&str]) -> Anyhow<Stopped> {
     let launch = Launch {
         program: program.to_owned(),
-        argv: vec!["guest".into(), megabytes.into()],
+        argv: std::iter::once("guest")
+            .chain(args.iter().copied())
+            .map(Into::into)
+            .collect(),
         env: vec![],
         cwd: "/".into(),
         filter: Filter::new(
@@ -120,7 +132,7 @@ fn next(mut task: Stopped) -> Anyhow<Stopped> {
 }
 
 fn bare_stop(program: &Path, megabytes: &str) -> Anyhow<f64> {
-    let mut task = Some(next(launch(program, megabytes)?)?);
+    let mut task = Some(next(launch(program, &[megabytes])?)?);
     timed(10 * ROUNDS, || {
         task = Some(next(task.take().ok_or("no task")?)?);
         Ok(())
@@ -128,7 +140,7 @@ fn bare_stop(program: &Path, megabytes: &str) -> Anyhow<f64> {
 }
 
 fn fork_exit_wait(program: &Path, megabytes: &str) -> Anyhow<f64> {
-    let mut task = launch(program, megabytes)?;
+    let mut task = launch(program, &[megabytes])?;
     timed(ROUNDS / 3, || {
         task.inject_fork()?.kill();
         Ok(())
@@ -143,8 +155,8 @@ struct Search {
 }
 
 impl Search {
-    fn new(program: &Path, megabytes: &str, backend: Backend) -> Anyhow<(Search, MarkId)> {
-        let mut task = launch(program, megabytes)?;
+    fn new(program: &Path, args: &[&str], backend: Backend) -> Anyhow<(Search, MarkId)> {
+        let mut task = launch(program, args)?;
         let mut marks = checkpoint::best(&mut task, backend)?;
         let mark = marks.mark(&mut task)?;
         let regs = *task.regs()?;
@@ -152,8 +164,12 @@ impl Search {
         Ok((Search { task, marks, regs }, mark))
     }
 
-    fn task(&mut self) -> Anyhow<&mut Stopped> {
-        self.task.as_mut().ok_or_else(|| "no task".into())
+    fn view(&self) -> View {
+        let (sp, tls) = (self.regs.rsp, self.regs.fs_base);
+        View {
+            threads: vec![ThreadStack { sp, tls }],
+            ..View::default()
+        }
     }
 
     fn restore(&mut self, mark: MarkId) -> Anyhow<()> {
@@ -169,19 +185,15 @@ impl Search {
     }
 }
 
-/// A whole explored transition, and the identity alone.
-fn rewind(program: &Path, megabytes: &str) -> Anyhow<(f64, f64)> {
-    let (mut search, origin) = Search::new(program, megabytes, Backend::Rewind)?;
-    let regs = search.regs;
-    let view = View {
-        threads: vec![ThreadStack {
-            sp: regs.rsp,
-            tls: regs.fs_base,
-        }],
-        ..View::default()
-    };
-    let transition = timed(ROUNDS * 4, || {
+/// A whole explored transition; `maps` if the guest changes its mappings in it.
+fn explored(program: &Path, args: &[&str], maps: bool) -> Anyhow<f64> {
+    let (mut search, origin) = Search::new(program, args, Backend::Rewind)?;
+    let view = search.view();
+    timed(ROUNDS * 4, || {
         search.run()?;
+        if maps {
+            search.marks.layout_changed();
+        }
         let task = search.task.as_mut().ok_or("no task")?;
         search.marks.identity(task, &view)?;
         search.marks.unchanged();
@@ -190,7 +202,14 @@ fn rewind(program: &Path, megabytes: &str) -> Anyhow<(f64, f64)> {
         search.restore(origin)?;
         search.marks.forget(mark);
         Ok(())
-    })?;
+    })
+}
+
+/// A whole explored transition, and the identity alone.
+fn rewind(program: &Path, megabytes: &str) -> Anyhow<(f64, f64)> {
+    let transition = explored(program, &[megabytes], false)?;
+    let (mut search, _) = Search::new(program, &[megabytes], Backend::Rewind)?;
+    let view = search.view();
     let run_and_identity = timed(ROUNDS * 4, || {
         search.run()?;
         let task = search.task.as_mut().ok_or("no task")?;
@@ -198,12 +217,11 @@ fn rewind(program: &Path, megabytes: &str) -> Anyhow<(f64, f64)> {
         Ok(())
     })?;
     let run = timed(ROUNDS * 4, || search.run())?;
-    search.task()?;
     Ok((transition, run_and_identity - run))
 }
 
 fn templates(program: &Path, megabytes: &str) -> Anyhow<f64> {
-    let (mut search, origin) = Search::new(program, megabytes, Backend::Fork)?;
+    let (mut search, origin) = Search::new(program, &[megabytes], Backend::Fork)?;
     timed(ROUNDS / 3, || {
         search.restore(origin)?;
         search.run()

@@ -32,6 +32,9 @@ const LONG: u64 = 16 * PAGE as u64;
 /// As many untouched pages in a row are dropped by a call of the task rather than overwritten.
 const DROP: u64 = 64;
 
+/// Drops locked memory, too.
+const MADV_DONTNEED_LOCKED: u64 = 24;
+
 /// Checkpoints by rewinding pages.
 #[derive(Debug)]
 pub(crate) struct Rewind {
@@ -115,8 +118,8 @@ impl Rewind {
             .iter()
             .any(|&page| self.layout.find(page << PAGE_SHIFT).is_none())
         {
-            // The mappings changed after all.
-            return self.look_anew(task);
+            // The mappings changed after all. These pages are protected again and no longer show.
+            self.look_anew(task)?;
         }
         if self.read(task, &pages)? {
             self.tracker.pagemap.protect()?;
@@ -268,7 +271,7 @@ impl Rewind {
             let args = [
                 range.start,
                 range.end - range.start,
-                libc::MADV_DONTNEED as u64,
+                MADV_DONTNEED_LOCKED,
                 0,
                 0,
                 0,

@@ -241,3 +241,32 @@ fn single_pages_of_much_memory_are_restored_exactly() {
         assert_eq!(machine.identity(), *identity);
     }
 }
+
+#[test]
+fn changes_of_code_by_the_supervisor_are_part_of_the_state() {
+    let guest = Guest::new(
+        r#"
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        void unused(void) { asm volatile(".skip 64, 0x90"); }
+        int main(void) { for (;;) syscall(SYS_getppid, unused); }"#,
+    );
+    let mut seen = Vec::new();
+    for backend in BOTH {
+        let mut machine = guest.start(backend, &[]);
+        let at = machine.argument() + 32;
+        let (plain, plain_dump, before) = (machine.mark(), machine.dump(), machine.identity());
+        machine.task().memory().write_forced(at, &[0xcc]).unwrap();
+        let hooked = machine.identity();
+        assert_ne!(hooked, before, "{backend}");
+        let (with_hook, hooked_dump) = (machine.mark(), machine.dump());
+        machine.restore(&plain);
+        machine.dump().assert_same(&plain_dump, "without the hook");
+        assert_eq!(machine.identity(), before, "{backend}");
+        machine.restore(&with_hook);
+        machine.dump().assert_same(&hooked_dump, "with the hook");
+        assert_eq!(machine.identity(), hooked);
+        seen.push((before, hooked));
+    }
+    assert_eq!(seen[0], seen[1]);
+}

@@ -5,6 +5,8 @@
 
 use crate::error::{Error, Result};
 use crate::layout::{Kind, Layout, MappedFile, Mapping};
+use crate::store::PAGE;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use tracee::Stopped;
@@ -32,28 +34,36 @@ pub(crate) struct Space<'a> {
     pub(crate) brk: u64,
 }
 
-/// Makes the mappings those that are wanted.
-pub(crate) fn repair(task: &mut Stopped, now: Space, wanted: Space) -> Result<()> {
-    let mut fixer = Fixer { task };
-    if wanted.brk < now.brk {
-        fixer.call("brk", libc::SYS_brk, [wanted.brk, 0, 0, 0, 0, 0])?;
-    }
-    let layout = fixer.layout()?;
-    for stretch in stretches(&layout, wanted.layout) {
-        fixer.unmap_excess(&stretch)?;
-    }
-    if wanted.brk > now.brk {
-        fixer.call("brk", libc::SYS_brk, [wanted.brk, 0, 0, 0, 0, 0])?;
-    }
-    let layout = fixer.layout()?;
-    for stretch in stretches(&layout, wanted.layout) {
-        fixer.map_missing(&stretch)?;
-    }
-    if fixer.layout()?.fits(wanted.layout) {
-        Ok(())
+/// Makes the mappings those that are wanted. Returns the ranges that hold something else than before: nothing, or
+/// untouched memory.
+pub(crate) fn repair(task: &mut Stopped, now: Space, wanted: Space) -> Result<Vec<Range<u64>>> {
+    let mut fixer = Fixer {
+        task,
+        replaced: Vec::new(),
+    };
+    let shrunk = if wanted.brk < now.brk {
+        fixer.move_break(now.brk, wanted.brk)?;
+        Some(fixer.layout()?)
     } else {
-        Err(fixer.cannot("the kernel arranged them differently".into()))
+        None
+    };
+    let mut todo = stretches(shrunk.as_ref().unwrap_or(now.layout), wanted.layout);
+    for stretch in &mut todo {
+        fixer.unmap_excess(stretch)?;
     }
+    let grown = if wanted.brk > now.brk {
+        fixer.move_break(now.brk, wanted.brk)?;
+        Some(fixer.layout()?)
+    } else {
+        None
+    };
+    if let Some(grown) = &grown {
+        todo = stretches(grown, wanted.layout);
+    }
+    for stretch in &todo {
+        fixer.map_missing(stretch)?;
+    }
+    Ok(fixer.replaced)
 }
 
 fn stretches<'a>(now: &'a Layout, wanted: &'a Layout) -> Vec<Stretch<'a>> {
@@ -75,6 +85,7 @@ fn stretches<'a>(now: &'a Layout, wanted: &'a Layout) -> Vec<Stretch<'a>> {
 
 struct Fixer<'a> {
     task: &'a mut Stopped,
+    replaced: Vec<Range<u64>>,
 }
 
 impl Fixer<'_> {
@@ -82,7 +93,19 @@ impl Fixer<'_> {
         Layout::read(self.task.pid())
     }
 
-    fn unmap_excess(&mut self, stretch: &Stretch) -> Result<()> {
+    fn move_break(&mut self, now: u64, wanted: u64) -> Result<()> {
+        // A break that cannot be moved is no error to the kernel: it just says where it still is.
+        if self.call("brk", libc::SYS_brk, [wanted, 0, 0, 0, 0, 0])? != wanted {
+            return Err(self.cannot("the program break does not move".into()));
+        }
+        let page = PAGE as u64;
+        let (low, high) = (now.min(wanted), now.max(wanted));
+        self.replaced
+            .push(low.next_multiple_of(page)..high.next_multiple_of(page));
+        Ok(())
+    }
+
+    fn unmap_excess(&mut self, stretch: &mut Stretch) -> Result<()> {
         let Some(now) = stretch.now else { return Ok(()) };
         if stretch
             .wanted
@@ -94,7 +117,10 @@ impl Fixer<'_> {
             return Err(self.cannot(format!("{:?} is in the way", now.kind)));
         }
         let args = [stretch.start, stretch.end - stretch.start, 0, 0, 0, 0];
-        self.call("munmap", libc::SYS_munmap, args).map(drop)
+        self.call("munmap", libc::SYS_munmap, args)?;
+        self.replaced.push(stretch.start..stretch.end);
+        stretch.now = None;
+        Ok(())
     }
 
     fn map_missing(&mut self, stretch: &Stretch) -> Result<()> {
@@ -108,22 +134,26 @@ impl Fixer<'_> {
                 let args = [stretch.start, len, wanted.prot as u64, 0, 0, 0];
                 self.call("mprotect", libc::SYS_mprotect, args).map(drop)
             }
-            None => match &wanted.kind {
-                Kind::Anonymous => self.map_anonymous(stretch.start, len, wanted.prot),
-                Kind::File { file, offset, shared } => {
-                    let offset = offset + (stretch.start - wanted.start);
-                    let sharing = if *shared {
-                        libc::MAP_SHARED
-                    } else {
-                        libc::MAP_PRIVATE
-                    };
-                    self.map_file(
-                        file,
-                        [stretch.start, len, wanted.prot as u64, sharing as u64, 0, offset],
-                    )
-                }
-                kind @ (Kind::Stack | Kind::Special(_)) => Err(self.cannot(format!("{kind:?} is gone"))),
-            },
+            None => {
+                self.replaced.push(stretch.start..stretch.end);
+                self.map(stretch.start, len, wanted)
+            }
+        }
+    }
+
+    fn map(&mut self, start: u64, len: u64, wanted: &Mapping) -> Result<()> {
+        match &wanted.kind {
+            Kind::Anonymous => self.map_anonymous(start, len, wanted.prot),
+            Kind::File { file, offset, shared } => {
+                let offset = offset + (start - wanted.start);
+                let sharing = if *shared {
+                    libc::MAP_SHARED
+                } else {
+                    libc::MAP_PRIVATE
+                };
+                self.map_file(file, [start, len, wanted.prot as u64, sharing as u64, 0, offset])
+            }
+            kind @ (Kind::Stack | Kind::Special(_)) => Err(self.cannot(format!("{kind:?} is gone"))),
         }
     }
 

@@ -195,22 +195,22 @@ impl Rewind {
         Ok(())
     }
 
-    /// Pages to read when it is known what there is, but not what was replaced: those written since they were protected; those
-    /// that the current version has, but the task has not, or not in memory, where nothing tells a swapped page from a marker.
+    /// Pages to read when it is known what there is, but not what was replaced: those written since they were protected; and
+    /// those of the current version that the task no longer has, or not in memory, where nothing tells a swapped page
+    /// from a marker of the protection.
     fn suspects(&self, own: &[Own]) -> Vec<u64> {
-        let mut pages: Vec<u64> = own
-            .iter()
-            .filter(|own| own.written)
-            .flat_map(|own| numbers_of(&own.range))
-            .collect();
-        let mut unwritten = own.iter().filter(|own| !own.written && own.present).peekable();
-        for page in self.current.pages_in(0..crate::tree::PAGES) {
-            let addr = page << PAGE_SHIFT;
-            while unwritten.next_if(|own| own.range.end <= addr).is_some() {}
-            if unwritten.peek().is_none_or(|own| !own.range.contains(&addr)) {
-                pages.push(page);
+        let mut pages = Vec::new();
+        let mut from = 0;
+        for own in own {
+            let numbers = numbers_of(&own.range);
+            if own.written {
+                pages.extend(numbers);
+            } else if own.present {
+                pages.extend(self.current.pages_in(from..numbers.start));
+                from = numbers.end;
             }
         }
+        pages.extend(self.current.pages_in(from..crate::tree::PAGES));
         pages.sort_unstable();
         pages.dedup();
         pages
@@ -232,7 +232,6 @@ impl Rewind {
         }
         if self.brk != mark.brk || !self.layout.fits(&mark.layout) {
             self.repair_layout(task, mark)?;
-            dirty.clear();
         }
         self.write_back(task, mark, &dirty)?;
         self.current = mark.tree.clone();
@@ -249,10 +248,16 @@ impl Rewind {
             layout: &mark.layout,
             brk: mark.brk,
         };
-        // Whatever comes of it, what is known is out of date.
+        // Unless all goes well, what is known is out of date.
         self.stale = true;
-        repair(task, now, wanted)?;
-        self.look_anew(task)
+        for range in repair(task, now, wanted)? {
+            for page in self.current.pages_in(numbers_of(&range)) {
+                self.current.set(page, None);
+            }
+        }
+        self.tracker.uffd.register_all(&mark.layout)?;
+        (self.layout, self.brk, self.stale) = (Rc::clone(&mark.layout), mark.brk, false);
+        Ok(())
     }
 
     /// Writes what differs between the task and the mark.

@@ -7,6 +7,7 @@
 
 use crate::error::{Error, Result};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -17,6 +18,8 @@ use xxhash_rust::xxh3::Xxh3;
 pub(crate) struct Layout {
     /// Sorted by address.
     mappings: Vec<Mapping>,
+    /// As the kernel cuts them, since some calls (mremap) care.
+    areas: Vec<Range<u64>>,
     /// Contribution of the layout to the identity.
     identity: u128,
 }
@@ -172,9 +175,12 @@ impl Layout {
     }
 
     fn new(areas: impl Iterator<Item = Mapping>) -> Layout {
-        let mut mappings: Vec<Mapping> = Vec::new();
+        let (mut mappings, mut cuts): (Vec<Mapping>, Vec<Range<u64>>) = (Vec::new(), Vec::new());
         // The kernel shows its own page beyond user space in every process.
         for area in areas.filter(|area| area.start < crate::pagemap::USER_END) {
+            if area.kind != Kind::Stack {
+                cuts.push(area.start..area.end);
+            }
             match mappings.last_mut() {
                 Some(last) if last.continues_with(&area) => last.end = area.end,
                 _ => mappings.push(area),
@@ -183,7 +189,11 @@ impl Layout {
         let mut hash = Xxh3::new();
         mappings.iter().for_each(|mapping| mapping.hash_into(&mut hash));
         let identity = hash.digest128();
-        Layout { mappings, identity }
+        Layout {
+            mappings,
+            areas: cuts,
+            identity,
+        }
     }
 
     pub(crate) fn mappings(&self) -> &[Mapping] {
@@ -235,9 +245,23 @@ impl Layout {
         }
     }
 
-    /// Does a task with this layout need no repair to get the other one? Where the main stack starts is no difference.
-    pub(crate) fn fits(&self, other: &Layout) -> bool {
-        self.identity == other.identity
+    /// Does a task with this layout need no repair to get the wanted one? Where the main stack starts is no difference.
+    pub(crate) fn fits(&self, wanted: &Layout) -> bool {
+        self.identity == wanted.identity && self.cut_areas(wanted).is_empty()
+    }
+
+    /// Areas of the wanted layout within which this one is cut: the kernel would not treat them as one, as it did.
+    /// The opposite, areas that were apart and are one now, is what they would be had nobody watched.
+    pub(crate) fn cut_areas(&self, wanted: &Layout) -> Vec<Range<u64>> {
+        let mut cuts = self.areas.iter().map(|area| area.start).peekable();
+        let mut cut = Vec::new();
+        for area in &wanted.areas {
+            while cuts.next_if(|&start| start <= area.start).is_some() {}
+            if cuts.peek().is_some_and(|&start| start < area.end) {
+                cut.push(area.clone());
+            }
+        }
+        cut
     }
 }
 
@@ -291,8 +315,14 @@ mod tests {
             ]
             .into_iter(),
         );
-        assert_eq!(whole, cut);
+        assert_eq!(
+            (whole.mappings(), whole.identity()),
+            (cut.mappings(), cut.identity())
+        );
         assert!(whole.fits(&cut));
+        // But a mapping that was one must be one again.
+        assert!(!cut.fits(&whole));
+        assert_eq!(cut.cut_areas(&whole), [0x1000..0x4000, 0x5000..0x8000]);
         let other = [
             Layout::new([anonymous(0x1000, 0x4000, 1), file(0x5000, 0x8000, 0)].into_iter()),
             Layout::new([anonymous(0x1000, 0x3000, 3), file(0x5000, 0x8000, 0)].into_iter()),

@@ -17,6 +17,8 @@ struct Stretch<'a> {
     end: u64,
     now: Option<&'a Mapping>,
     wanted: Option<&'a Mapping>,
+    /// Is it in pieces now, and was one?
+    rebuild: bool,
 }
 
 impl Stretch<'_> {
@@ -68,7 +70,9 @@ pub(crate) fn repair(task: &mut Stopped, now: Space, wanted: Space) -> Result<Ve
 
 fn stretches<'a>(now: &'a Layout, wanted: &'a Layout) -> Vec<Stretch<'a>> {
     let edges = |layout: &'a Layout| layout.mappings().iter().flat_map(|m| [m.start, m.end]);
-    let mut cuts: Vec<u64> = edges(now).chain(edges(wanted)).collect();
+    let pieces = now.cut_areas(wanted);
+    let ends = pieces.iter().flat_map(|area| [area.start, area.end]);
+    let mut cuts: Vec<u64> = edges(now).chain(edges(wanted)).chain(ends).collect();
     cuts.sort_unstable();
     cuts.dedup();
     let at = |layout: &'a Layout, addr| layout.find(addr).filter(|m| m.start <= addr);
@@ -78,6 +82,7 @@ fn stretches<'a>(now: &'a Layout, wanted: &'a Layout) -> Vec<Stretch<'a>> {
             end: cut[1],
             now: at(now, cut[0]),
             wanted: at(wanted, cut[0]),
+            rebuild: pieces.iter().any(|area| area.contains(&cut[0])),
         })
         .filter(|stretch| !stretch.is_stack())
         .collect()
@@ -107,13 +112,13 @@ impl Fixer<'_> {
 
     fn unmap_excess(&mut self, stretch: &mut Stretch) -> Result<()> {
         let Some(now) = stretch.now else { return Ok(()) };
-        if stretch
-            .wanted
-            .is_some_and(|wanted| now.same_backing(wanted, stretch.start))
-        {
+        let wanted = stretch.wanted.filter(|_| !stretch.rebuild);
+        if wanted.is_some_and(|wanted| now.same_backing(wanted, stretch.start)) {
             return Ok(());
         }
-        if matches!(now.kind, Kind::Special(_) | Kind::Stack) {
+        let scratch = self.task.scratch().map(|scratch| scratch.addr);
+        let has_scratch = scratch.is_some_and(|addr| (stretch.start..stretch.end).contains(&addr));
+        if has_scratch || matches!(now.kind, Kind::Special(_) | Kind::Stack) {
             return Err(self.cannot(format!("{:?} is in the way", now.kind)));
         }
         let args = [stretch.start, stretch.end - stretch.start, 0, 0, 0, 0];
@@ -158,7 +163,7 @@ impl Fixer<'_> {
     }
 
     fn map_anonymous(&mut self, start: u64, len: u64, prot: i32) -> Result<()> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
         let args = [start, len, prot as u64, flags as u64, u64::MAX, 0];
         self.call("mmap", libc::SYS_mmap, args).map(drop)
     }

@@ -32,6 +32,9 @@ const LONG: u64 = 16 * PAGE as u64;
 /// As many untouched pages in a row are dropped by a call of the task rather than overwritten.
 const DROP: u64 = 64;
 
+/// Attempts to put the mappings back.
+const REPAIRS: usize = 3;
+
 /// Drops locked memory, too.
 const MADV_DONTNEED_LOCKED: u64 = 24;
 
@@ -167,18 +170,18 @@ impl Rewind {
         if task.pid() != self.tracker.pid {
             self.new_image(task)?;
         }
-        self.layout = Rc::new(Layout::read(task.pid())?);
-        match self.tracker.uffd.register_all(&self.layout) {
+        let layout = match self.tracker.uffd.register_all() {
             // The memory image that was tracked is gone: an exec.
             Err(Error::Sys {
                 errno: Errno::ENOMEM | Errno::ESRCH,
                 ..
             }) => {
                 self.new_image(task)?;
-                self.tracker.uffd.register_all(&self.layout)?;
+                self.tracker.uffd.register_all()?
             }
             other => other?,
-        }
+        };
+        self.layout = Rc::new(layout);
         self.brk = task.inject_checked("brk", libc::SYS_brk, [0; 6])?;
         let mut own = Vec::new();
         self.tracker.pagemap.own(0..USER_END, &mut own)?;
@@ -240,24 +243,34 @@ impl Rewind {
     }
 
     fn repair_layout(&mut self, task: &mut Stopped, mark: &Mark) -> Result<()> {
-        let now = Space {
-            layout: &self.layout,
-            brk: self.brk,
-        };
+        // Unless all goes well, what is known is out of date.
+        self.stale = true;
         let wanted = Space {
             layout: &mark.layout,
             brk: mark.brk,
         };
-        // Unless all goes well, what is known is out of date.
-        self.stale = true;
-        for range in repair(task, now, wanted)? {
-            for page in self.current.pages_in(numbers_of(&range)) {
-                self.current.set(page, None);
+        // What was mapped anew may not become one with its neighbours; then the next round maps them anew, too.
+        for _ in 0..REPAIRS {
+            let now = Space {
+                layout: &self.layout,
+                brk: self.brk,
+            };
+            for range in repair(task, now, wanted)? {
+                for page in self.current.pages_in(numbers_of(&range)) {
+                    self.current.set(page, None);
+                }
+            }
+            self.layout = Rc::new(self.tracker.uffd.register_all()?);
+            self.brk = mark.brk;
+            if self.layout.fits(&mark.layout) {
+                self.stale = false;
+                return Ok(());
             }
         }
-        self.tracker.uffd.register_all(&mark.layout)?;
-        (self.layout, self.brk, self.stale) = (Rc::clone(&mark.layout), mark.brk, false);
-        Ok(())
+        Err(Error::Layout {
+            pid: task.pid(),
+            what: "the kernel arranges them differently".into(),
+        })
     }
 
     /// Writes what differs between the task and the mark.

@@ -8,6 +8,7 @@
 
 use crate::error::{Error, Result};
 use crate::layout::Layout;
+use crate::pagemap::USER_END;
 use nix::errno::Errno;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -21,6 +22,8 @@ const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
 const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
 const UFFDIO_WRITEPROTECT: libc::c_ulong = 0xc018_aa06;
 const UFFDIO_REGISTER_MODE_WP: u64 = 1 << 1;
+/// Below this nobody can map anything (`vm.mmap_min_addr`, unless changed).
+const LOWEST: u64 = 0x1_0000;
 const FLAGS: i32 = UFFD_USER_MODE_ONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
 
 /// Tracks writes to the memory of one process, as long as it lives.
@@ -72,8 +75,20 @@ impl Uffd {
         self.ioctl("UFFDIO_WRITEPROTECT", UFFDIO_WRITEPROTECT, &mut arg)
     }
 
-    /// Tracks all private mappings; those that are tracked remain so.
-    pub(crate) fn register_all(&self, layout: &Layout) -> Result<()> {
+    /// Tracks all private mappings; those that are tracked remain so. Returns the layout, as it is then: areas that differed in
+    /// nothing but being tracked become one.
+    pub(crate) fn register_all(&self) -> Result<Layout> {
+        // All at once, if nothing in between objects.
+        let all = self.register(LOWEST..USER_END);
+        let layout = Layout::read(self.pid)?;
+        match all {
+            Ok(()) => return Ok(layout),
+            Err(Error::Sys {
+                errno: Errno::ENOMEM | Errno::ESRCH,
+                ..
+            }) => all?,
+            Err(_) => {}
+        }
         let mut run: Option<Range<u64>> = None;
         for mapping in layout.mappings().iter().filter(|mapping| mapping.is_private()) {
             match &mut run {
@@ -84,7 +99,8 @@ impl Uffd {
                 }
             }
         }
-        run.map_or(Ok(()), |run| self.register(run))
+        run.map_or(Ok(()), |run| self.register(run))?;
+        Layout::read(self.pid)
     }
 
     fn ioctl<const N: usize>(

@@ -83,7 +83,8 @@ fn any_order(guest: &Guest, backend: Backend, seed: u64, extra: &[&str]) -> Vec<
 #[test]
 fn every_byte_comes_back_in_any_order_and_both_backends_agree() {
     let guest = Guest::new(CHURN);
-    for seed in 1..=6 {
+    // 105: a mapping that other branches cut into pieces is moved as a whole.
+    for seed in [1, 2, 3, 4, 5, 105] {
         let [fork, rewind] = BOTH.map(|backend| any_order(&guest, backend, seed, &[]));
         assert_eq!(fork, rewind, "seed {seed}");
     }

@@ -75,7 +75,10 @@ impl Error {
     pub fn needs_reexecution(&self) -> bool {
         matches!(
             self,
-            Error::SharedMapping { .. } | Error::Layout { .. } | Error::OtherImage { .. }
+            Error::SharedMapping { .. }
+                | Error::Layout { .. }
+                | Error::OtherImage { .. }
+                | Error::UnknownMark(_)
         )
     }
 

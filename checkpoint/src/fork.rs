@@ -111,7 +111,7 @@ impl Checkpointer for Fork {
         let layout = self.layout(task)?;
         layout.refuse_shared()?;
         let process = task.inject_fork()?;
-        let mark = MarkId(self.stats.taken);
+        let mark = MarkId::fresh();
         self.marks.insert(mark, Template { process, layout });
         if !std::mem::take(&mut self.unchanged) {
             self.seen = None;

@@ -46,11 +46,21 @@ pub use probe::{RewindSupport, probe};
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tracee::Stopped;
 
 /// A remembered state of a task's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MarkId(u64);
+
+impl MarkId {
+    /// One that no checkpointer of this process has used: a mark that outlives its checkpointer is unknown to the
+    /// next one, never mistaken for another.
+    fn fresh() -> MarkId {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        MarkId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
 
 impl fmt::Display for MarkId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

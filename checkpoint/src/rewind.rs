@@ -369,7 +369,7 @@ impl Checkpointer for Rewind {
     fn mark(&mut self, task: &mut Stopped) -> Result<MarkId> {
         self.look(task)?;
         self.layout.refuse_shared()?;
-        let id = MarkId(self.stats.taken);
+        let id = MarkId::fresh();
         let mark = Mark {
             tree: self.current.clone(),
             layout: Rc::clone(&self.layout),

@@ -115,6 +115,14 @@ fn marks_are_gone_once_forgotten_or_used_up() {
                 "{error}"
             );
         }
+        // A mark of another checkpointer is not mistaken for one of this.
+        let other = guest.start(backend, &["9", "1"]).mark();
+        assert!(
+            machine
+                .try_restore(&other, false)
+                .unwrap_err()
+                .needs_reexecution()
+        );
         // The task is none the worse for it.
         machine.steps(8);
         assert!(!machine.step());

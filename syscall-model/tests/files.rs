@@ -143,6 +143,10 @@ fn proc_shows_the_virtual_process() {
     let mut g = guest();
     assert_eq!(g.contents("/proc/self/comm").unwrap(), b"guest\n");
     assert_eq!(g.contents("/proc/1000/task/1000/comm").unwrap(), b"guest\n");
+    let name = g.open("/proc/self/task/1000/comm", O_RDWR, 0).unwrap();
+    assert_eq!(g.write(name, b"a name that is too long"), Ok(23));
+    assert_eq!(g.contents("/proc/self/comm").unwrap(), b"a name that is \n");
+    assert_eq!(g.open("/proc/self/stat", O_RDWR, 0), Err(Errno::EACCES));
     assert_eq!(g.open("/proc/1", O_RDONLY, 0), Err(Errno::ENOENT));
     assert_eq!(g.open("/proc/self/maps", O_RDONLY, 0), Err(Errno::ENOENT));
     let cpus = g.contents("/proc/cpuinfo").unwrap();

@@ -99,7 +99,8 @@ pub(crate) fn write(cx: &mut Cx, ofd: OfdId, data: &[u8], offset: Option<u64>) -
         Class::Full => return Err(Errno::ENOSPC),
         // Writing adds entropy to the kernel's pool; the model's stream is fixed by its seed.
         Class::Random => return Ok(data.len()),
-        Class::Directory | Class::Path | Class::Virtual => return Err(Errno::EBADF),
+        Class::Directory | Class::Path => return Err(Errno::EBADF),
+        Class::Virtual => return write_virtual(cx, &file.node, data),
         Class::Regular => {}
     }
     if data.is_empty() {
@@ -136,6 +137,20 @@ pub(crate) fn resize(cx: &mut Cx, node: &NodeId, size: u64) -> Result<(), Errno>
     let ino = cx.model.fs.copy_up(cx.host, node)?;
     cx.model.fs.resize(ino, size, now)?;
     shared::refresh(cx, node)
+}
+
+/// The only made-up file that takes anything is a thread's name; what does not fit is cut off.
+fn write_virtual(cx: &mut Cx, node: &NodeId, data: &[u8]) -> Result<usize, Errno> {
+    let NodeId::Virtual(path) = node else {
+        return Err(Errno::EIO);
+    };
+    let tid = virtual_files::names_thread(&cx.view(), path).ok_or(Errno::EINVAL)?;
+    let thread = cx.model.threads.get_mut(&tid).ok_or(Errno::ESRCH)?;
+    let text = data.split(|&byte| byte == 0).next().unwrap_or_default();
+    let len = text.len().min(thread.name.len() - 1);
+    thread.name = [0; 16];
+    thread.name[..len].copy_from_slice(&text[..len]);
+    Ok(data.len())
 }
 
 impl FileSystem {

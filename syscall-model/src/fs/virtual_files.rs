@@ -182,6 +182,7 @@ pub(crate) fn attributes(view: &View, path: &[u8]) -> Result<Attributes, Errno> 
         Made::FdList | Made::FdInfoList => libc::S_IFDIR | 0o500,
         Made::SelfLink | Made::ThreadSelfLink | Made::MountsLink | Made::Link(_) => libc::S_IFLNK | 0o777,
         Made::Fd(_) => libc::S_IFLNK | 0o700,
+        Made::File(_, b"comm") => libc::S_IFREG | 0o644,
         Made::FdInfo(_) | Made::File(..) | Made::Global(_) | Made::Cpus => libc::S_IFREG | 0o444,
     };
     Ok(made_up(view, mode, inode_of(path)))
@@ -319,6 +320,14 @@ pub(crate) fn list(view: &View, path: &[u8]) -> Result<Vec<Entry>, Errno> {
 
 fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
+}
+
+/// Whose name is set by writing to this file: `pthread_setname_np` of another thread does that.
+pub(crate) fn names_thread(view: &View, path: &[u8]) -> Option<Tid> {
+    match parse(view, path) {
+        Parsed::Made(Made::File(tid, b"comm")) => Some(tid),
+        _ => None,
+    }
 }
 
 /// All bytes of a made-up file as they are now.

@@ -296,6 +296,7 @@ pub struct Mapping {
     pub end: u64,
     pub offset: u64,
     pub executable: bool,
+    pub writable: bool,
     pub path: Option<PathBuf>,
 }
 
@@ -313,6 +314,7 @@ pub fn read_maps(pid: i32) -> Result<Vec<Mapping>, Failure> {
             end: map.address.1,
             offset: map.offset,
             executable: map.perms.contains(MMPermissions::EXECUTE),
+            writable: map.perms.contains(MMPermissions::WRITE),
             path: match map.pathname {
                 MMapPath::Path(path) => Some(path),
                 _ => None,

@@ -29,11 +29,13 @@ pub fn produce(
     options: &Options,
     seed: u64,
     violation: &Violation,
+    is_only: bool,
     path: &[Choice],
     directory: &Path,
 ) -> Result<Counterexample, Failure> {
-    let kind = violation.kind;
-    let same = |other: &Violation| other.kind == kind;
+    // One violation: any of its kind will do, and the simplest is best. Several: each its own counterexample.
+    let same =
+        |other: &Violation| other.kind == violation.kind && (is_only || other.message == violation.message);
     let effort = || Effort {
         steps: EFFORT,
         ..Effort::default()
@@ -44,7 +46,16 @@ pub fn produce(
             Critical::Step(step) => Some(step as u64),
             Critical::Always | Critical::Unknown => None,
         };
-    record(system, options, seed, kind, minimised, critical, directory)
+    record(
+        system,
+        options,
+        seed,
+        violation.kind,
+        &same,
+        minimised,
+        critical,
+        directory,
+    )
 }
 
 fn unwrap_failure(failure: explore::Failure<Failure>) -> Failure {
@@ -54,11 +65,13 @@ fn unwrap_failure(failure: explore::Failure<Failure>) -> Failure {
     }
 }
 
+#[allow(clippy::too_many_arguments, reason = "called once; each is a different thing")]
 fn record(
     system: &CheckSystem,
     options: &Options,
     seed: u64,
     kind: super::ViolationKind,
+    same: &dyn Fn(&Violation) -> bool,
     minimised: Minimised,
     critical: Option<u64>,
     directory: &Path,
@@ -74,7 +87,7 @@ fn record(
     let found = system.violations_of(&session);
     let violation = found
         .into_iter()
-        .find(|violation| violation.kind == kind)
+        .find(|violation| same(violation))
         .ok_or_else(|| {
             Failure::desync("a counterexample did not show its violation when it was executed again")
         })?;

@@ -13,6 +13,7 @@ pub enum ViolationKind {
     Crash,
     Assert,
     Deadlock,
+    Race,
     Exit,
     Output,
 }
@@ -23,6 +24,7 @@ impl ViolationKind {
             ViolationKind::Crash => "crash",
             ViolationKind::Assert => "assert",
             ViolationKind::Deadlock => "deadlock",
+            ViolationKind::Race => "race",
             ViolationKind::Exit => "exit",
             ViolationKind::Output => "output",
         }
@@ -178,7 +180,7 @@ fn deadlock_message(session: &Session) -> String {
 }
 
 /// A deadlock of some threads while others still run.
-pub fn lock_cycle(session: &Session) -> Option<Violation> {
+fn lock_cycle(session: &Session) -> Option<Violation> {
     let cycle = session.lock_cycle()?;
     let threads: Vec<String> = cycle
         .iter()
@@ -188,5 +190,35 @@ pub fn lock_cycle(session: &Session) -> Option<Violation> {
         kind: ViolationKind::Deadlock,
         message: format!("a cycle of locks: {}", threads.join("; ")),
         thread: cycle.first().copied(),
+    })
+}
+
+/// What is wrong with a state that is not an end.
+pub fn standing(session: &Session) -> Vec<Violation> {
+    lock_cycle(session)
+        .into_iter()
+        .chain(data_race(session))
+        .collect()
+}
+
+/// A data race, named by both places in the source.
+fn data_race(session: &Session) -> Option<Violation> {
+    let race = session.race()?;
+    let [one, other] = race.sides.map(|(tid, writes)| {
+        format!(
+            "{} in {}",
+            if writes { "store" } else { "load" },
+            session.location(tid)
+        )
+    });
+    let (first, second) = if one <= other { (one, other) } else { (other, one) };
+    let variable = session
+        .objects()
+        .name(race.address)
+        .unwrap_or_else(|| format!("{:#x}", race.address));
+    Some(Violation {
+        kind: ViolationKind::Race,
+        message: format!("unordered accesses to {variable}: {first}; {second}"),
+        thread: Some(race.sides[0].0),
     })
 }

@@ -75,7 +75,7 @@ impl CheckSystem {
     pub fn violations_of(&self, session: &Session) -> Vec<Violation> {
         match session.end() {
             Some(end) => self.properties.violations(session, end),
-            None => properties::lock_cycle(session).into_iter().collect(),
+            None => properties::standing(session),
         }
     }
 
@@ -231,7 +231,7 @@ impl System for CheckSystem {
                     report.performed = Some(announced.and_ending());
                 }
             }
-            None => report.violations.extend(properties::lock_cycle(session)),
+            None => report.violations.extend(properties::standing(session)),
         }
         if layout_changed && let Some(checkpoints) = &mut self.checkpoints {
             checkpoints.layout_changed();

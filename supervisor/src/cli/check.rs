@@ -306,6 +306,7 @@ fn counterexamples(
             options,
             args.seed,
             &violation.violation,
+            result.violations.len() == 1,
             &violation.path,
             &args.trace_dir,
         )?);

@@ -55,6 +55,8 @@ pub enum PreemptArg {
     Sync,
     /// Before system calls only.
     Syscall,
+    /// Also before loads and stores of memory that threads may share: finds data races.
+    Memory,
 }
 
 impl From<PreemptArg> for Preempt {
@@ -62,6 +64,7 @@ impl From<PreemptArg> for Preempt {
         match arg {
             PreemptArg::Sync => Preempt::Sync,
             PreemptArg::Syscall => Preempt::Syscall,
+            PreemptArg::Memory => Preempt::Memory,
         }
     }
 }

@@ -143,7 +143,7 @@ impl Session {
 
     fn in_kernel(&mut self, call: Call, args: [u64; 6]) -> Result<i64, Failure> {
         let result = self.task()?.inject(i64::from(call.sysno.id()), args)?;
-        self.layout_version += 1;
+        self.layout_changed();
         if matches!(call.sysno, Sysno::munmap | Sysno::mremap) && result >= 0 {
             self.code.unmapped(args[0], args[1]);
         }

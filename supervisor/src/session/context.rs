@@ -1,6 +1,7 @@
 //! What a virtual thread is while it does not run: registers, extended state, and where it parked.
 
 use crate::hooks::{SiteKind, SyncOp};
+use std::ops::Range;
 use syscall_model::Touch;
 use tracee::{Regs, XState};
 
@@ -31,6 +32,8 @@ pub struct HookOp {
     pub sync: Option<SyncOp>,
     /// The address that the operation is about.
     pub object: u64,
+    /// For a load or store: what it touches, and whether it writes.
+    pub spans: Vec<(Range<u64>, bool)>,
 }
 
 impl HookOp {

@@ -4,6 +4,7 @@ use super::Session;
 use crate::hooks::{Blocked, SiteKind};
 use explore::Footprint;
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use syscall_model::{Access, Object, Pending, Sysno, Tid, Touch};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -27,6 +28,7 @@ impl Session {
             Pending::Call(_) => touched(&context.touches),
             Pending::Hook(_) => match &context.hook {
                 Some(op) if op.is_pause() => Footprint::global(),
+                Some(op) if !op.spans.is_empty() => accessed(&op.spans),
                 Some(op) => {
                     let mutex = op.sync.as_ref().and_then(|sync| sync.mutex);
                     let all = [Some(op.object), mutex].into_iter().flatten();
@@ -81,6 +83,26 @@ fn access(kind: &SiteKind) -> explore::Access {
         SiteKind::Memory(accesses) if !accesses.writes() => explore::Access::Read,
         _ => explore::Access::Write,
     }
+}
+
+/// Every word that a load or store touches; long ones (string instructions) count as everything.
+fn accessed(spans: &[(Range<u64>, bool)]) -> Footprint {
+    const LONG: u64 = 256;
+    spans
+        .iter()
+        .fold(Footprint::local(), |footprint, (span, writes)| {
+            if span.end - span.start > LONG {
+                return footprint.and_global();
+            }
+            let access = if *writes {
+                explore::Access::Write
+            } else {
+                explore::Access::Read
+            };
+            (span.start & !7..span.end)
+                .step_by(8)
+                .fold(footprint, |f, word| f.and(memory(word), access))
+        })
 }
 
 fn touched(touches: &[Touch]) -> Footprint {

@@ -34,6 +34,10 @@ impl Session {
             return Ok(Flow::Run(regs));
         }
         let op = self.decode(address, site.kind, &regs)?;
+        if matches!(site.kind, SiteKind::Memory(_)) && !self.may_be_shared(&op.spans, &regs)? {
+            regs.rip = site.slot;
+            return Ok(Flow::Run(regs));
+        }
         self.model.thread_mut(tid).wait = self.timeout_of(op.sync.as_ref())?;
         let context = self.context(tid);
         context.hook = Some(op);
@@ -62,11 +66,22 @@ impl Session {
                 .map_or(0, |access| access.effective_address(&gp_regs(regs))),
             _ => sync.as_ref().map_or(0, |op| op.object),
         };
+        let spans = match kind {
+            SiteKind::Memory(accesses) => {
+                let values = gp_regs(regs);
+                accesses
+                    .iter()
+                    .map(|access| (access.span(&values), access.writes))
+                    .collect()
+            }
+            _ => Vec::new(),
+        };
         Ok(HookOp {
             site,
             kind,
             sync,
             object,
+            spans,
         })
     }
 

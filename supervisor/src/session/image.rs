@@ -38,7 +38,7 @@ impl Session {
         // What cpuid says depends on the core; the C library keeps it. The kernel forgets the setting at exec.
         task.set_cpuid_faulting(true)?;
         let maps = crate::code::read_maps(task.pid())?;
-        self.layout_version += 1;
+        self.layout_changed();
         self.code.reset();
         let Some(task) = self.task.as_mut() else {
             return Ok(());
@@ -121,7 +121,7 @@ impl Session {
 
     /// Maps a file into the program; the raw result of `mmap`.
     pub(super) fn map_file(&mut self, map: MapFile) -> Result<i64, Failure> {
-        self.layout_version += 1;
+        self.layout_changed();
         match &map.source {
             MapSource::Host(path) => self.map_host_file(&map, path),
             MapSource::Bytes(bytes) => self.map_bytes(&map, bytes),

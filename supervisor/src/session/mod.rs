@@ -11,6 +11,7 @@
 //! - `image.rs`: a new program image, file mappings
 //! - `spin.rs`: loops that wait for another thread without saying so
 //! - `stacks.rs`: what every thread is doing, for people
+//! - `sharing.rs`: which memory threads share; data races
 //! - `snapshot.rs`: all of this but the memory, saved and put back
 //! - `footprint.rs`: what a pending operation touches
 //! - `enabled.rs`: which threads can move; when time passes
@@ -23,6 +24,7 @@ mod footprint;
 mod hooked;
 mod image;
 mod memory;
+mod sharing;
 mod signals;
 mod snapshot;
 mod spin;
@@ -31,15 +33,21 @@ mod step;
 
 pub use context::Context;
 pub use memory::{ProcessHost, TaskMemory};
+pub use sharing::Race;
 pub use snapshot::Snapshot;
 
-use crate::code::Code;
+use crate::code::{Code, Mapping};
 use crate::error::Failure;
 use crate::hooks::Preempt;
+use crate::objects::Objects;
 use crate::program::Program;
+use crate::symbols::Symbolizer;
 use crate::trace::End;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
 use syscall_model::{Config, Cx, Model, Tid, Wake, table};
 use tracee::{Filter, Launch, Scratch, Stopped, Ticker};
 
@@ -80,8 +88,15 @@ pub struct Session {
     options: Options,
     ended: Option<End>,
     crash: Option<Crash>,
-    /// Counts changes of the address space.
+    /// Names the present layout of the address space.
     layout_version: u64,
+    /// The last name given; unlike the layout it is never put back, so that no two layouts have one name.
+    layouts: u64,
+    /// For reports; made when first needed.
+    symbols: RefCell<Option<(u64, Symbolizer)>>,
+    objects: RefCell<Option<(usize, Rc<Objects>)>>,
+    /// The mappings as of some version, for [`sharing`].
+    mappings: Option<(u64, Arc<Vec<Mapping>>)>,
     /// Invisible operations of the transition under way.
     transit: step::Transit,
     _ticker: Ticker,
@@ -116,6 +131,10 @@ impl Session {
             ended: None,
             crash: None,
             layout_version: 0,
+            layouts: 0,
+            mappings: None,
+            symbols: RefCell::default(),
+            objects: RefCell::default(),
             transit: step::Transit::default(),
             _ticker: ticker,
         };
@@ -140,6 +159,12 @@ impl Session {
     /// Changes whenever the mappings of the task may have.
     pub fn layout_version(&self) -> u64 {
         self.layout_version
+    }
+
+    /// The mappings of the task may have changed.
+    fn layout_changed(&mut self) {
+        self.layouts += 1;
+        self.layout_version = self.layouts;
     }
 
     /// Address ranges that are the supervisor's own: where injected calls and displaced instructions are.

@@ -1,12 +1,13 @@
 //! The extended state without the task's memory: what a checkpoint saves beside the pages, and what identifies it.
 
 use super::{Context, Crash, Session};
-use crate::code::Code;
+use crate::code::{Code, Mapping};
 use crate::error::Failure;
 use crate::trace::End;
 use checkpoint::ThreadStack;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use syscall_model::{Model, Tid};
 use tracee::{Stopped, XState};
 use xxhash_rust::xxh3::Xxh3;
@@ -20,6 +21,8 @@ pub struct Snapshot {
     /// Extended state of the loaded thread.
     xstate: XState,
     code: Code,
+    layout_version: u64,
+    mappings: Option<(u64, Arc<Vec<Mapping>>)>,
     ended: Option<End>,
     crash: Option<Crash>,
 }
@@ -34,6 +37,8 @@ impl Session {
             loaded: self.loaded,
             xstate,
             code: self.code.clone(),
+            layout_version: self.layout_version,
+            mappings: self.mappings.clone(),
             ended: self.ended.clone(),
             crash: self.crash.clone(),
         })
@@ -45,6 +50,8 @@ impl Session {
         self.contexts.clone_from(&snapshot.contexts);
         self.loaded = snapshot.loaded;
         self.code.clone_from(&snapshot.code);
+        self.layout_version = snapshot.layout_version;
+        self.mappings.clone_from(&snapshot.mappings);
         self.ended.clone_from(&snapshot.ended);
         self.crash.clone_from(&snapshot.crash);
         let task = self.task()?;

@@ -3,7 +3,9 @@
 use super::Session;
 use crate::code::read_maps;
 use crate::hooks::Blocked;
-use crate::symbols::{Mapping, Symbolizer, UnwindRegs, format_backtrace};
+use crate::objects::Objects;
+use crate::symbols::{Frame, Mapping, Symbolizer, UnwindRegs, format_backtrace};
+use std::rc::Rc;
 use syscall_model::{Pending, Tid, WaitFor};
 use tracee::Regs;
 
@@ -16,9 +18,6 @@ impl Session {
         let mut tids: Vec<Tid> = self.contexts.keys().copied().collect();
         let guilty = self.crash.as_ref().map(|crash| crash.thread);
         tids.sort_by_key(|&tid| (Some(tid) != guilty, tid));
-        let Some(mut symbols) = self.symbolizer() else {
-            return Vec::new();
-        };
         let mut lines = Vec::new();
         for tid in tids {
             let Some(context) = self.contexts.get(&tid) else {
@@ -26,7 +25,7 @@ impl Session {
             };
             lines.push(format!("thread {tid} {}", self.doing(tid)));
             lines.extend(
-                self.frames(&mut symbols, &context.regs)
+                self.frames(&context.regs)
                     .into_iter()
                     .map(|line| format!("  {line}")),
             );
@@ -36,23 +35,10 @@ impl Session {
 
     /// Where in the program's own source a thread stands.
     pub fn location(&self, tid: Tid) -> String {
-        let (Some(task), Some(context)) = (&self.task, self.contexts.get(&tid)) else {
+        let Some(context) = self.contexts.get(&tid) else {
             return String::new();
         };
-        let Some(mut symbols) = self.symbolizer() else {
-            return String::new();
-        };
-        let regs = &context.regs;
-        let frames = symbols.backtrace(
-            UnwindRegs {
-                rip: regs.rip,
-                rsp: regs.rsp,
-                rbp: regs.rbp,
-            },
-            |address| task.memory().read_u64(address).ok(),
-            |ip| Some(self.code.original_ip(ip)),
-            MAX_FRAMES,
-        );
+        let frames = self.unwind(&context.regs);
         let Some(own) = frames.iter().find(|frame| frame.is_own) else {
             return String::new();
         };
@@ -80,9 +66,7 @@ impl Session {
 
     /// The stack of whatever has these registers.
     pub(super) fn backtrace(&self, regs: &Regs) -> Vec<String> {
-        self.symbolizer()
-            .map(|mut symbols| self.frames(&mut symbols, regs))
-            .unwrap_or_default()
+        self.frames(regs)
     }
 
     /// What the thread is about to do, in words.
@@ -130,27 +114,22 @@ impl Session {
         }
     }
 
-    fn symbolizer(&self) -> Option<Symbolizer> {
-        let mut symbols = Symbolizer::new();
-        let maps = read_maps(self.task.as_ref()?.pid()).ok()?;
-        let own: Vec<&std::path::Path> = self.code.own_modules().collect();
-        let mappings = maps.into_iter().filter_map(|map| {
-            let path = map.path?;
-            Some(Mapping {
-                range: map.start..map.end,
-                file_offset: map.offset,
-                is_executable: map.executable,
-                is_own: own.contains(&path.as_path()),
-                path,
-            })
-        });
-        symbols.set_mappings(mappings.collect());
-        Some(symbols)
+    fn frames(&self, regs: &Regs) -> Vec<String> {
+        format_backtrace(&self.unwind(regs))
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 
-    fn frames(&self, symbols: &mut Symbolizer, regs: &Regs) -> Vec<String> {
+    fn unwind(&self, regs: &Regs) -> Vec<Frame> {
         let Some(task) = &self.task else { return Vec::new() };
-        let frames = symbols.backtrace(
+        let mut cached = self.symbols.borrow_mut();
+        let (version, symbols) = cached.get_or_insert_with(|| (u64::MAX, Symbolizer::new()));
+        if *version != self.layout_version {
+            symbols.set_mappings(self.file_mappings());
+            *version = self.layout_version;
+        }
+        symbols.backtrace(
             UnwindRegs {
                 rip: regs.rip,
                 rsp: regs.rsp,
@@ -159,7 +138,38 @@ impl Session {
             |address| task.memory().read_u64(address).ok(),
             |ip| Some(self.code.original_ip(ip)),
             MAX_FRAMES,
-        );
-        format_backtrace(&frames).lines().map(str::to_owned).collect()
+        )
+    }
+
+    fn file_mappings(&self) -> Vec<Mapping> {
+        let Some(maps) = self.task.as_ref().and_then(|task| read_maps(task.pid()).ok()) else {
+            return Vec::new();
+        };
+        let own: Vec<&std::path::Path> = self.code.own_modules().collect();
+        let mapping = |map: crate::code::Mapping| {
+            let path = map.path?;
+            Some(Mapping {
+                range: map.start..map.end,
+                file_offset: map.offset,
+                is_executable: map.executable,
+                is_own: own.contains(&path.as_path()),
+                path,
+            })
+        };
+        maps.into_iter().filter_map(mapping).collect()
+    }
+
+    /// The names of the program's variables.
+    pub fn objects(&self) -> Rc<Objects> {
+        let modules = self.code.modules().len();
+        let mut cached = self.objects.borrow_mut();
+        match &*cached {
+            Some((count, objects)) if *count == modules => Rc::clone(objects),
+            _ => {
+                let objects = Rc::new(Objects::of(self));
+                *cached = Some((modules, Rc::clone(&objects)));
+                objects
+            }
+        }
     }
 }

@@ -86,7 +86,8 @@ impl Symbolizer {
         let names = blazesym::symbolize::Symbolizer::builder()
             .enable_code_info(true)
             .enable_inlined_fns(true)
-            .enable_demangling(true)
+            // Not every name is mangled: it would take a C function `f` for the C++ type `float`.
+            .enable_demangling(false)
             .build();
         Symbolizer {
             names,
@@ -185,15 +186,29 @@ impl Symbolizer {
     }
 }
 
+/// A name as its author wrote it; names that no compiler mangled stay as they are.
+fn demangled(name: &str) -> String {
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return format!("{rust:#}");
+    }
+    if !name.starts_with("_Z") {
+        return name.to_owned();
+    }
+    let symbol = cpp_demangle::Symbol::new(name).ok();
+    symbol
+        .and_then(|symbol| symbol.demangle().ok())
+        .unwrap_or_else(|| name.to_owned())
+}
+
 /// One frame for the function itself and one for each function that was inlined there.
 fn with_inlined(frame: Frame, symbol: &Sym) -> Vec<Frame> {
     let own = Frame {
-        function: Some(symbol.name.to_string()),
+        function: Some(demangled(&symbol.name)),
         source: symbol.code_info.as_deref().map(source_line),
         ..frame
     };
     let inlined = symbol.inlined.iter().rev().map(|inlined| Frame {
-        function: Some(inlined.name.to_string()),
+        function: Some(demangled(&inlined.name)),
         source: inlined.code_info.as_ref().map(source_line),
         is_inlined: true,
         ..own.clone()

@@ -23,6 +23,9 @@ pub struct Context {
     pub spins: bool,
 }
 
+/// A stretch of memory, and whether it is written.
+pub type Span = (Range<u64>, bool);
+
 /// A hooked operation, decoded when the thread parked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookOp {
@@ -33,7 +36,7 @@ pub struct HookOp {
     /// The address that the operation is about.
     pub object: u64,
     /// For a load or store: what it touches, and whether it writes.
-    pub spans: Vec<(Range<u64>, bool)>,
+    pub spans: Vec<Span>,
 }
 
 impl HookOp {

@@ -1,9 +1,9 @@
 //! Which memory threads may share, for `--preempt memory`: not a thread's own stack, not what nobody can write.
 
 use super::Session;
+use super::context::Span;
 use crate::code::{Mapping, read_maps};
 use crate::error::Failure;
-use std::ops::Range;
 use std::sync::Arc;
 use syscall_model::Tid;
 use tracee::Regs;
@@ -18,11 +18,7 @@ pub struct Race {
 
 impl Session {
     /// Could another thread see or make a difference at any of these places?
-    pub(super) fn may_be_shared(
-        &mut self,
-        spans: &[(Range<u64>, bool)],
-        regs: &Regs,
-    ) -> Result<bool, Failure> {
+    pub(super) fn may_be_shared(&mut self, spans: &[Span], regs: &Regs) -> Result<bool, Failure> {
         let maps = self.mappings()?;
         let holding = |address: u64| maps.iter().find(|map| (map.start..map.end).contains(&address));
         let stack = holding(regs.rsp)
@@ -50,7 +46,7 @@ impl Session {
     /// waits for the other, and either may come first. Loads and stores of C11 and C++ atomics that the compiler
     /// made plain instructions look the same; a machine-code checker cannot tell them apart.
     pub fn race(&self) -> Option<Race> {
-        let standing: Vec<(Tid, &[(Range<u64>, bool)])> = self
+        let standing: Vec<(Tid, &[Span])> = self
             .contexts
             .iter()
             .filter_map(|(&tid, context)| Some((tid, context.hook.as_ref()?.spans.as_slice())))

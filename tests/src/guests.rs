@@ -25,13 +25,16 @@ pub fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("guests")
 }
 
-/// Where built guests are kept: `guests` under the target directory of the running test.
+/// Where built guests are kept: `guests` under the target directory of the running test or bench.
 pub fn cache_directory() -> Result<PathBuf> {
-    let test = std::env::current_exe().context("where does the test lie?")?;
-    // target/PROFILE/deps/TEST
-    let target = test
+    let program = std::env::current_exe().context("where does the test lie?")?;
+    // target/PROFILE/deps/TEST, or target/PROFILE/PROGRAM
+    let profile = program
         .ancestors()
-        .nth(3)
+        .skip(1)
+        .find(|directory| !directory.ends_with("deps"));
+    let target = profile
+        .and_then(Path::parent)
         .context("the test lies in no target directory")?;
     let cache = target.join("guests");
     fs::create_dir_all(&cache).with_context(|| cache.display().to_string())?;

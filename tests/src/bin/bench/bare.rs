@@ -1,0 +1,61 @@
+//! What the machine itself charges: a stop at a filtered system call, with nothing done but to skip the call.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use syscall_model::Sysno;
+use tracee::{Filter, ImageOptions, Launch, Outcome, Resume, Scratch, Stop, Stopped};
+
+use crate::sample::{Cost, timed};
+
+const SCRATCH: u64 = 0x7000_0000_0000;
+
+/// A task that stops at `getppid`, traced with the least that it takes.
+pub struct BareTask {
+    task: Option<Stopped>,
+}
+
+impl BareTask {
+    /// Starts `calls.c`, on this core together with the calling thread.
+    pub fn start(program: &Path, core: usize) -> Result<Self> {
+        let stops = Sysno::getppid.id() as u32;
+        let all = Sysno::iter().map(|sysno| sysno.id() as u32);
+        let launch = Launch {
+            program: program.to_owned(),
+            argv: vec!["calls".into(), "1000".into()],
+            env: vec![],
+            cwd: "/".into(),
+            filter: Filter::new(all.filter(|&nr| nr != stops), Scratch::allow_ip(SCRATCH)),
+            core: Some(core),
+            hide_tsc: false,
+        };
+        let mut task = launch.spawn()?;
+        task.prepare_image(&ImageOptions {
+            scratch_addr: SCRATCH,
+            scratch_len: 4096,
+            random: [1; 16],
+            hide_tsc: false,
+        })?;
+        let mut bare = Self { task: Some(task) };
+        // The first stop comes after the program was loaded and linked.
+        bare.stops(1)?;
+        Ok(bare)
+    }
+
+    /// The cost of a stop, over so many.
+    pub fn stops(&mut self, count: u64) -> Result<Cost> {
+        timed(count, || (0..count).try_for_each(|_| self.stop()))
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        let mut task = self.task.take().context("the task is gone")?;
+        if let Stop::Seccomp { .. } = task.stop() {
+            task.skip_call(1)?;
+        }
+        match task.resume(Resume::Cont, None)?.wait_ignoring_ticks()? {
+            Outcome::Stopped(task) => self.task = Some(task),
+            other => bail!("the task of the bare stop ended: {other:?}"),
+        }
+        Ok(())
+    }
+}

@@ -57,32 +57,19 @@ struct Cycle {
 impl Session {
     /// The thread was interrupted: does it spin?
     pub(super) fn on_interrupt(&mut self, tid: Tid) -> Result<Flow, Failure> {
-        let Some(Cycle {
-            states: cycle,
-            written,
-        }) = self.find_cycle()?
-        else {
+        let Some(cycle) = self.find_cycle()? else {
             return self.resume_flow();
         };
-        let before = self.loop_state(&written)?;
-        for _ in 0..cycle.len() {
-            if self.single_step()?.is_none() {
-                return self.resume_flow();
-            }
-        }
-        if self.loop_state(&written)? != before {
-            return self.resume_flow();
-        }
-        let Some(canonical) = cycle
+        let recurs = self.recurs(&cycle)?;
+        let canonical = cycle
+            .states
             .iter()
-            .min_by_key(|regs| (regs.rip, regs.rsp, format!("{regs:?}")))
-        else {
+            .min_by_key(|regs| (regs.rip, regs.rsp, format!("{regs:?}")));
+        let Some(&canonical) = canonical.filter(|_| recurs) else {
             return self.resume_flow();
         };
-        for _ in 0..=cycle.len() {
-            if self.task()?.regs()? == canonical {
-                break;
-            }
+        // Round once more at most: that this is a cycle is known by now.
+        while *self.task()?.regs()? != canonical {
             if self.single_step()?.is_none() {
                 return self.resume_flow();
             }
@@ -91,7 +78,21 @@ impl Session {
         context.hook = None;
         context.spins = true;
         self.transit.spins = Some(tid);
-        Ok(self.park(tid, *canonical, Pending::Spin))
+        Ok(self.park(tid, canonical, Pending::Spin))
+    }
+
+    /// Goes round once more. The thread is in this loop for ever only if it takes the same way, with the same
+    /// registers at each instruction, and then finds all that it wrote as it was: registers that recur
+    /// while a counter in memory goes down prove nothing.
+    fn recurs(&mut self, cycle: &Cycle) -> Result<bool, Failure> {
+        let before = self.loop_state(&cycle.written)?;
+        let round = cycle.states.iter().skip(1).chain(cycle.states.first());
+        for expected in round {
+            if self.single_step()?.as_ref() != Some(expected) {
+                return Ok(false);
+            }
+        }
+        Ok(self.loop_state(&cycle.written)? == before)
     }
 
     /// If the last single step ran into a stop of another kind, that stop is dealt with next.

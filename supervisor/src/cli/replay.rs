@@ -5,9 +5,9 @@ use crate::execution;
 use crate::program::Program;
 use crate::session::Options;
 use crate::trace::{self, End, Trace};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -61,7 +61,8 @@ fn options(args: &Args, trace: &Trace) -> Result<Options, Failure> {
         .program
         .clone()
         .unwrap_or_else(|| OsStr::from_bytes(&trace.program.path).into());
-    let program = Program::find(path.as_os_str(), cwd)?;
+    let mut program = Program::find(path.as_os_str(), cwd)?;
+    program.path = of_length(&program.path, trace.program.path.len())?;
     let file =
         std::fs::read(&program.path).map_err(|e| Failure::unsupported(format!("{}: {e}", path.display())))?;
     if blake3::hash(&file).as_bytes() != &trace.program.digest && !args.allow_changed_program {
@@ -78,4 +79,34 @@ fn options(args: &Args, trace: &Trace) -> Result<Options, Failure> {
         preempt: trace.preempt,
         core: Some(super::run::current_core()),
     })
+}
+
+/// The kernel puts the path on the program's stack, so one of another length would move everything below it.
+/// Slashes that mean nothing make up for one that is shorter.
+fn of_length(path: &Path, recorded: usize) -> Result<PathBuf, Failure> {
+    let bytes = path.as_os_str().as_bytes();
+    let Some(missing) = recorded.checked_sub(bytes.len()) else {
+        return Err(Failure::usage(format!(
+            "{}: the path is longer than the recorded one, which would move the program's stack",
+            path.display()
+        ))
+        .hint(format!(
+            "name it by a path of at most {recorded} bytes; a symbolic link will do"
+        )));
+    };
+    let padded = [&b"/".repeat(missing), bytes].concat();
+    Ok(OsString::from_vec(padded).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_made_as_long_as_the_recorded_one() {
+        let padded = of_length(Path::new("/bin/true"), 12).expect("it is shorter");
+        assert_eq!(padded, Path::new("////bin/true"));
+        assert_eq!(padded.as_os_str().len(), 12);
+        assert!(of_length(Path::new("/bin/true"), 8).is_err());
+    }
 }

@@ -239,9 +239,10 @@ fn environment(args: &SutArgs) -> Result<Environment, Failure> {
     // Sorted: the order in which a shell hands them over is an accident.
     env.sort();
     for assignment in &args.env {
-        let (name, value) = assignment
-            .split_once('=')
-            .ok_or_else(|| Failure::usage(format!("--env {assignment}: not of the form NAME=VALUE")))?;
+        let (name, value) = assignment.split_once('=').ok_or_else(|| {
+            Failure::usage(format!("--env {assignment}: not of the form NAME=VALUE"))
+                .hint(format!("to set it to nothing: --env {assignment}="))
+        })?;
         env.retain(|(k, _)| k != name.as_bytes());
         env.push((name.as_bytes().to_vec(), value.as_bytes().to_vec()));
     }
@@ -394,7 +395,10 @@ pub fn write_json(path: &std::path::Path, report: &Report) -> Result<(), Failure
     } else {
         std::fs::write(path, text)
     };
-    written.map_err(|e| Failure::usage(format!("cannot write {}: {e}", path.display())))
+    written.map_err(|e| {
+        Failure::usage(format!("cannot write {}: {e}", path.display()))
+            .hint("--json takes a file in a directory that can be written to, or -")
+    })
 }
 
 fn exit_code(args: &Args, execution: &Execution, report: &Report) -> u8 {

@@ -18,6 +18,7 @@ const VERSION: u32 = 1;
 const BODY: usize = MAGIC.len() + 4 + 32;
 /// Zstandard at its default level: traces are small and repetitive.
 const LEVEL: i32 = 3;
+const ORIGIN: &str = "traces are written by run --trace and by check";
 
 pub fn encode(trace: &Trace) -> Result<Vec<u8>, Failure> {
     let plain = postcard::to_stdvec(trace)
@@ -35,9 +36,7 @@ pub fn encode(trace: &Trace) -> Result<Vec<u8>, Failure> {
 pub fn decode(file: &[u8]) -> Result<Trace, Failure> {
     let bad = |what: &str| Failure::usage(format!("not a usable trace: {what}"));
     if !file.starts_with(MAGIC) || file.len() < BODY {
-        return Err(
-            bad("it does not begin as a trace file does").hint("traces are written by --trace and by check")
-        );
+        return Err(bad("it does not begin as a trace file does").hint(ORIGIN));
     }
     let version = u32::from_le_bytes(file[10..14].try_into().map_err(|_| bad("too short"))?);
     if version != VERSION {
@@ -71,7 +70,7 @@ pub fn write(path: &Path, trace: &Trace) -> Result<(), Failure> {
 
 pub fn read(path: &Path) -> Result<Trace, Failure> {
     let file = std::fs::read(path)
-        .map_err(|e| Failure::usage(format!("cannot read trace {}: {e}", path.display())))?;
+        .map_err(|e| Failure::usage(format!("cannot read trace {}: {e}", path.display())).hint(ORIGIN))?;
     decode(&file)
 }
 

@@ -73,10 +73,19 @@ impl Tracefork {
 
     /// One schedule, recorded: the bytes of its trace file.
     pub fn trace(&self, invocation: &Invocation, schedule: Schedule, scratch: &Scratch) -> Result<Vec<u8>> {
+        self.record(invocation, schedule, scratch)?;
+        fs::read(scratch.beside("trace")).context("the trace was not written")
+    }
+
+    /// One schedule, recorded to the file `trace` beside the working directory.
+    pub fn record(&self, invocation: &Invocation, schedule: Schedule, scratch: &Scratch) -> Result<Finished> {
         let trace = scratch.beside("trace");
         let option = trace.to_str().context("a temporary path is text")?;
-        self.run_with(invocation, schedule, scratch, &["--trace", option])?;
-        fs::read(&trace).context("the trace was not written")
+        let (finished, result) = self.run_with(invocation, schedule, scratch, &["--trace", option])?;
+        if result["verdict"] == "error" {
+            bail!("it could not be run: {result}");
+        }
+        Ok(finished)
     }
 
     fn run_with(

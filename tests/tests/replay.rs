@@ -1,0 +1,228 @@
+//! A recorded schedule replays to the same end and output; a trace that does not fit is a desync that names the step.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::{Arguments, Failed, Trial};
+use tracefork::trace::format;
+use tracefork::trace::{Operation, Trace};
+use tracefork_tests::command_under_test;
+use tracefork_tests::directives::{End, Preempt};
+use tracefork_tests::guests::{self, Guest};
+use tracefork_tests::observe::{Invocation, Scratch};
+use tracefork_tests::process::{self, Finished};
+use tracefork_tests::supervised::{Schedule, TIME_LIMIT, Tracefork};
+
+const SEEDS: [u64; 2] = [1, 99];
+type Body = fn(&Tracefork) -> Result<()>;
+const DESYNC: End = End::Exit(6);
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let tracefork = Tracefork::new(command_under_test!());
+    let mut trials = Vec::new();
+    for guest in guests::all("run").expect("the guests can be read") {
+        for mode in guest.directives.modes.clone() {
+            let (guest, tracefork) = (guest.clone(), tracefork.clone());
+            let name = format!("{}::{}", mode.name(), guest.name);
+            trials.push(trial(name, move || replays(&guest, &tracefork, mode)));
+        }
+    }
+    let others: [(&str, Body); 5] = [
+        ("another_result_is_found", another_result_is_found),
+        ("another_thread_is_found", another_thread_is_found),
+        ("a_trace_cut_short_is_found", a_trace_cut_short_is_found),
+        ("a_changed_program_is_found", a_changed_program_is_found),
+        (
+            "the_schedule_alone_can_be_reused",
+            the_schedule_alone_can_be_reused,
+        ),
+    ];
+    for (name, body) in others {
+        let tracefork = tracefork.clone();
+        trials.push(trial(format!("doctored::{name}"), move || body(&tracefork)));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(name: String, body: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        body().map_err(|error| Failed::from(format!("{error:#}")))
+    })
+}
+
+/// A recorded run: where it ran, its trace, and what it printed.
+struct Recorded {
+    scratch: Scratch,
+    trace: PathBuf,
+    stdout: Vec<u8>,
+}
+
+impl Recorded {
+    fn new(guest: &Guest, tracefork: &Tracefork, preempt: Preempt, seed: u64) -> Result<Recorded> {
+        let scratch = Scratch::new()?;
+        let invocation = Invocation {
+            program: guest.build()?,
+            args: guest.directives.args.clone(),
+            stdin: guest.directives.stdin.clone(),
+        };
+        let finished = tracefork.record(&invocation, Schedule { preempt, seed }, &scratch)?;
+        Ok(Recorded {
+            trace: scratch.beside("trace"),
+            scratch,
+            stdout: finished.stdout,
+        })
+    }
+
+    /// Of a guest with several threads and some calls that return something.
+    fn of_some_guest(tracefork: &Tracefork) -> Result<Recorded> {
+        Recorded::new(&guests::one("run/cond_broadcast.c")?, tracefork, Preempt::Sync, 5)
+    }
+
+    fn replay(&self, tracefork: &Tracefork, trace: &Path, options: &[&str]) -> Result<Finished> {
+        let mut command = tracefork.command(&self.scratch.work());
+        command.arg("replay").arg(trace).args(options);
+        process::run(command, TIME_LIMIT)
+    }
+
+    /// The trace, changed.
+    fn doctored(&self, change: impl FnOnce(&mut Trace) -> Result<()>) -> Result<PathBuf> {
+        let mut trace = format::read(&self.trace)?;
+        change(&mut trace)?;
+        let path = self.scratch.beside("doctored");
+        format::write(&path, &trace)?;
+        Ok(path)
+    }
+}
+
+fn replays(guest: &Guest, tracefork: &Tracefork, preempt: Preempt) -> Result<()> {
+    for seed in SEEDS {
+        let recorded = Recorded::new(guest, tracefork, preempt, seed)?;
+        let replayed = recorded.replay(tracefork, &recorded.trace, &[])?;
+        let said = || {
+            format!(
+                "with seed {seed} it said:\n{}",
+                String::from_utf8_lossy(&replayed.stderr)
+            )
+        };
+        let violated = matches!(guest.directives.end, End::Signal(_));
+        ensure!(
+            replayed.end == End::Exit(i32::from(violated)),
+            "{:?}; {}",
+            replayed.end,
+            said()
+        );
+        ensure!(replayed.stdout == recorded.stdout, "other output; {}", said());
+        ensure!(
+            String::from_utf8_lossy(&replayed.stderr).contains("all as recorded"),
+            "no word about the steps; {}",
+            said()
+        );
+    }
+    Ok(())
+}
+
+/// Replaying `trace` must end as a desync at `step`.
+fn desync_at(recorded: &Recorded, tracefork: &Tracefork, trace: &Path, step: usize) -> Result<()> {
+    let finished = recorded.replay(tracefork, trace, &[])?;
+    let said = String::from_utf8_lossy(&finished.stderr).into_owned();
+    ensure!(finished.end == DESYNC, "{:?}: {said}", finished.end);
+    for word in [
+        &format!("desync at step {step}:"),
+        "expected: ",
+        "actual: ",
+        "hint: ",
+    ] {
+        ensure!(said.contains(word), "no `{word}` in:\n{said}");
+    }
+    Ok(())
+}
+
+fn another_result_is_found(tracefork: &Tracefork) -> Result<()> {
+    let recorded = Recorded::of_some_guest(tracefork)?;
+    let mut changed = 0;
+    let trace = recorded.doctored(|trace| {
+        let steps = trace.steps.iter_mut().enumerate();
+        let result = steps.rev().find_map(|(at, step)| match &mut step.operation {
+            Operation::Call {
+                result: Some(result), ..
+            } => Some((at, result)),
+            _ => None,
+        });
+        let (at, result) = result.context("no call returned anything")?;
+        *result += 1;
+        changed = at;
+        Ok(())
+    })?;
+    desync_at(&recorded, tracefork, &trace, changed)
+}
+
+fn another_thread_is_found(tracefork: &Tracefork) -> Result<()> {
+    let recorded = Recorded::of_some_guest(tracefork)?;
+    let mut changed = 0;
+    let trace = recorded.doctored(|trace| {
+        changed = trace.steps.len() / 2;
+        // No thread ever has this number.
+        trace.steps[changed].thread = 77;
+        Ok(())
+    })?;
+    desync_at(&recorded, tracefork, &trace, changed)
+}
+
+fn a_trace_cut_short_is_found(tracefork: &Tracefork) -> Result<()> {
+    let recorded = Recorded::of_some_guest(tracefork)?;
+    let mut left = 0;
+    let trace = recorded.doctored(|trace| {
+        trace.steps.pop().context("a trace has steps")?;
+        left = trace.steps.len();
+        Ok(())
+    })?;
+    desync_at(&recorded, tracefork, &trace, left)
+}
+
+fn a_changed_program_is_found(tracefork: &Tracefork) -> Result<()> {
+    let recorded = Recorded::of_some_guest(tracefork)?;
+    let other = guests::one("run/cond_broadcast.c")?.build_with(&["-DCHANGED"])?;
+    let program = recorded.scratch.beside("other program");
+    let mut bytes = fs::read(other)?;
+    bytes.push(0);
+    fs::write(&program, bytes)?;
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    let named = program.to_str().context("a temporary path is text")?;
+    let finished = recorded.replay(tracefork, &recorded.trace, &["--program", named])?;
+    let said = String::from_utf8_lossy(&finished.stderr).into_owned();
+    ensure!(finished.end == DESYNC, "{:?}: {said}", finished.end);
+    ensure!(
+        said.contains("not the program that was recorded") && said.contains("hint: "),
+        "{said}"
+    );
+    let allowed = recorded.replay(
+        tracefork,
+        &recorded.trace,
+        &["--program", named, "--allow-changed-program"],
+    )?;
+    let said = String::from_utf8_lossy(&allowed.stderr).into_owned();
+    ensure!(allowed.end == End::Exit(0), "{:?}: {said}", allowed.end);
+    Ok(())
+}
+
+/// `run --schedule` takes the choices from a trace and records the same trace again.
+fn the_schedule_alone_can_be_reused(tracefork: &Tracefork) -> Result<()> {
+    let recorded = Recorded::of_some_guest(tracefork)?;
+    let again = recorded.scratch.beside("again");
+    let mut command = tracefork.command(&recorded.scratch.work());
+    command
+        .args(["run", "--quiet", "--schedule"])
+        .arg(&recorded.trace);
+    command.arg("--trace").arg(&again).arg("--");
+    command.arg(guests::one("run/cond_broadcast.c")?.build()?);
+    let finished = process::run(command, TIME_LIMIT)?;
+    let said = String::from_utf8_lossy(&finished.stderr).into_owned();
+    ensure!(finished.end == End::Exit(0), "{:?}: {said}", finished.end);
+    ensure!(finished.stdout == recorded.stdout, "other output: {said}");
+    let (first, second) = (format::read(&recorded.trace)?, format::read(&again)?);
+    ensure!(first.steps == second.steps, "other steps");
+    Ok(())
+}

@@ -22,6 +22,8 @@ pub struct Installed {
     pub len: u8,
     /// Where the displaced instruction is.
     pub slot: u64,
+    /// The byte that the `int3` replaced.
+    pub original: u8,
 }
 
 /// A file that is mapped executable.
@@ -67,6 +69,13 @@ impl Code {
 
     pub fn site(&self, address: u64) -> Option<Installed> {
         self.sites.get(&address).copied()
+    }
+
+    /// The bytes that were in this range before there were hooks, for each that a hook replaced.
+    pub fn originals(&self, range: Range<u64>) -> impl Iterator<Item = (u64, u8)> + '_ {
+        self.sites
+            .range(range)
+            .map(|(address, site)| (*address, site.original))
     }
 
     pub fn modules(&self) -> &[Module] {
@@ -193,7 +202,8 @@ impl Code {
         let installed = Arc::make_mut(&mut self.sites);
         for site in sites {
             let address = site.vaddr.wrapping_add(bias);
-            let Some(code) = text.get((address - range.start) as usize..) else {
+            let code = text.get((address - range.start) as usize..).unwrap_or(&[]);
+            let Some(&original) = code.first() else {
                 continue;
             };
             let placed = self
@@ -209,6 +219,7 @@ impl Code {
                     kind: site.kind,
                     len: site.len,
                     slot: placed.slot,
+                    original,
                 },
             );
             text[(address - range.start) as usize] = INT3;

@@ -7,6 +7,7 @@
 pub mod check;
 pub mod cli;
 pub mod code;
+pub mod core_file;
 pub mod error;
 pub mod execution;
 pub mod hooks;

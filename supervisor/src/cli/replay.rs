@@ -11,7 +11,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
-#[command(after_help = "Example: tracefork replay tracefork-out/deadlock-1.trace --stop-at 12")]
+#[command(
+    after_help = "Examples: tracefork replay tracefork-out/deadlock-1.trace --stop-at 12\n          \
+                        tracefork replay tracefork-out/crash-1.trace --core core && gdb PROGRAM core"
+)]
 pub struct Args {
     /// A trace written by `run --trace` or by `check`.
     #[arg(value_name = "TRACE")]
@@ -19,6 +22,9 @@ pub struct Args {
     /// Stop before step N.
     #[arg(long, value_name = "N")]
     pub stop_at: Option<u64>,
+    /// Write the state at the end, or at --stop-at, as a core file with all threads, for gdb.
+    #[arg(long, value_name = "FILE")]
+    pub core: Option<PathBuf>,
     /// The program, if it is elsewhere on this machine.
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
@@ -30,6 +36,7 @@ pub struct Args {
 pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let trace = trace::format::read(&args.trace)?;
     let options = options(args, &trace)?;
+    let image = options.program.image.clone();
     let execution = execution::replay(options, &trace, args.stop_at)?;
     let output = &execution.session.model().output;
     let _ = std::io::stdout().write_all(&output.stdout.bytes());
@@ -44,6 +51,17 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
             for line in execution.session.stacks() {
                 eprintln!("  {line}");
             }
+        }
+    }
+    if let Some(path) = &args.core {
+        let next = trace.steps.get(execution.steps.len()).map(|step| step.thread);
+        let named = trace
+            .finding
+            .as_ref()
+            .and_then(|finding| finding.violation.thread);
+        execution.session.write_core(path, next.or(named))?;
+        if !quiet {
+            eprintln!("gdb {} {}", image.display(), path.display());
         }
     }
     let code = u8::from(is_violation(&execution.end));

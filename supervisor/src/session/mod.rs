@@ -13,11 +13,13 @@
 //! - `stacks.rs`: what every thread is doing, for people
 //! - `sharing.rs`: which memory threads share; data races
 //! - `snapshot.rs`: all of this but the memory, saved and put back
+//! - `core.rs`: all of this as a core file
 //! - `footprint.rs`: what a pending operation touches
 //! - `enabled.rs`: which threads can move; when time passes
 
 mod calls;
 mod context;
+mod core;
 mod emulate;
 mod enabled;
 mod footprint;

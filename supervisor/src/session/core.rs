@@ -1,0 +1,139 @@
+//! The present state as a core file, with every virtual thread in it.
+
+use super::Session;
+use crate::core_file::{self, Area, Core, ProcessInfo, Signal, ThreadState};
+use crate::error::Failure;
+use procfs::process::{MMPermissions, MMapPath, Process};
+use std::io;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use syscall_model::Tid;
+use tracee::XState;
+
+impl Session {
+    /// Writes a core file for `gdb PROGRAM FILE`. The thread that crashed comes first, else `first`.
+    pub fn write_core(&self, path: &Path, first: Option<Tid>) -> Result<(), Failure> {
+        let task = self
+            .task
+            .as_ref()
+            .ok_or_else(|| Failure::unsupported("the program is gone: there is nothing to write"))?;
+        let fail = |e: &dyn std::fmt::Display| {
+            Failure::unsupported(format!("cannot write the core file {}: {e}", path.display()))
+        };
+        let auxv = std::fs::read(format!("/proc/{}/auxv", task.pid())).map_err(|e| fail(&e))?;
+        let core = Core {
+            threads: self.thread_states(first)?,
+            process: self.process_info(),
+            auxv,
+            areas: self.areas(task.pid()).map_err(|e| fail(&e))?,
+            signal: self.crash.as_ref().map(|crash| Signal {
+                number: crash.signal,
+                address: crash.address.unwrap_or(0),
+            }),
+        };
+        let mut read = |address: u64, buffer: &mut [u8]| {
+            let got = task
+                .memory()
+                .read_up_to(address, buffer)
+                .map_err(|e| io::Error::other(e.to_string()))?;
+            // Without our hooks: a debugger shows the program's own instructions.
+            for (site, byte) in self.code.originals(address..address + got as u64) {
+                buffer[(site - address) as usize] = byte;
+            }
+            Ok(got)
+        };
+        core_file::write(path, &core, &mut read).map_err(|e| fail(&e))
+    }
+
+    fn thread_states(&self, first: Option<Tid>) -> Result<Vec<ThreadState>, Failure> {
+        let guilty = self.crash.as_ref().map(|crash| crash.thread).or(first);
+        let is_alive = |tid: &Tid| self.model.threads.contains_key(tid);
+        // A process that has exited has no threads; where they stood last is still of interest.
+        let nobody_left = !self.contexts.keys().any(is_alive);
+        let mut tids: Vec<Tid> = self
+            .contexts
+            .keys()
+            .copied()
+            .filter(|tid| nobody_left || is_alive(tid))
+            .collect();
+        tids.sort_by_key(|&tid| (Some(tid) != guilty, tid));
+        tids.into_iter().map(|tid| self.thread_state(tid)).collect()
+    }
+
+    fn thread_state(&self, tid: Tid) -> Result<ThreadState, Failure> {
+        let task = self
+            .task
+            .as_ref()
+            .ok_or_else(|| Failure::unsupported("the program is gone"))?;
+        let context = self.contexts.get(&tid).cloned().unwrap_or_default();
+        let mut regs = context.regs;
+        regs.rip = self.code.original_ip(regs.rip);
+        let xstate = match context.xstate {
+            Some(xstate) => xstate,
+            None if tid == self.loaded => task.xstate()?,
+            None => task.xstate()?.initial(),
+        };
+        Ok(ThreadState {
+            tid,
+            regs,
+            xstate: for_debuggers(&xstate),
+        })
+    }
+
+    fn process_info(&self) -> ProcessInfo {
+        let config = &self.options.config;
+        let name = self.options.program.path.file_name().unwrap_or_default();
+        ProcessInfo {
+            pid: config.pid,
+            uid: config.uid,
+            gid: config.gid,
+            name: name.as_bytes().to_vec(),
+            arguments: self.options.argv.clone(),
+        }
+    }
+
+    /// All mappings but our own.
+    fn areas(&self, pid: i32) -> Result<Vec<Area>, procfs::ProcError> {
+        let own = self.own_ranges();
+        let maps = Process::new(pid)?.maps()?;
+        let area = |map: procfs::process::MemoryMap| Area {
+            range: map.address.0..map.address.1,
+            readable: map.perms.contains(MMPermissions::READ) && map.pathname != MMapPath::Vvar,
+            writable: map.perms.contains(MMPermissions::WRITE),
+            executable: map.perms.contains(MMPermissions::EXECUTE),
+            file: match map.pathname {
+                MMapPath::Path(path) => Some((path.as_os_str().as_bytes().to_vec(), map.offset)),
+                _ => None,
+            },
+        };
+        // The kernel's own page for old system calls is no memory of the process.
+        let is_ours = |area: &Area| own.iter().any(|range| range.contains(&area.range.start));
+        Ok(maps
+            .into_iter()
+            .filter(|map| map.pathname != MMapPath::Vsyscall)
+            .map(area)
+            .filter(|area| !is_ours(area))
+            .collect())
+    }
+}
+
+/// The extended state without the components that gdb does not know: it would complain of the size.
+fn for_debuggers(xstate: &XState) -> Vec<u8> {
+    // x87, SSE, AVX, MPX, AVX-512, protection keys.
+    const KNOWN: u64 = 0b10_1111_1111;
+    const LEGACY_AND_HEADER: usize = 576;
+    const ENABLED: Range<usize> = 464..472;
+    const IN_USE: Range<usize> = 512..520;
+    let enabled = xstate.features_enabled() & KNOWN;
+    let end = (2..u64::BITS)
+        .filter(|feature| enabled & (1 << feature) != 0)
+        .filter_map(tracee::component)
+        .map(|component| component.offset + component.len)
+        .fold(LEGACY_AND_HEADER, usize::max);
+    let mut bytes = xstate.as_bytes().to_vec();
+    bytes.truncate(end);
+    bytes[ENABLED].copy_from_slice(&enabled.to_le_bytes());
+    bytes[IN_USE].copy_from_slice(&(xstate.features_in_use() & KNOWN).to_le_bytes());
+    bytes
+}

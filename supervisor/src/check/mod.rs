@@ -3,9 +3,11 @@
 //! - `system.rs`: the program under test as a [`System`](explore::System) that the engine drives
 //! - `properties.rs`: what counts as a violation, and outcomes
 //! - `progress.rs`: how it is going
+//! - `graph.rs`: the explored states, for Graphviz
 //! - `counterexample.rs`: from a violating path to a trace and a table that people can read
 
 pub mod counterexample;
+pub mod graph;
 pub mod progress;
 pub mod properties;
 pub mod system;

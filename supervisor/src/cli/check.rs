@@ -2,6 +2,7 @@
 
 use super::run::{SutArgs, session_options, write_json};
 use crate::check::counterexample::{self, Counterexample};
+use crate::check::graph::Graph;
 use crate::check::progress::Display;
 use crate::check::{CheckSystem, CheckpointChoice, Properties};
 use crate::error::{ExitCode, Failure};
@@ -86,6 +87,9 @@ pub struct Args {
     /// Write the result as JSON to FILE, - for standard output.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the explored states and transitions to FILE, for Graphviz (dot -Tsvg FILE).
+    #[arg(long, value_name = "FILE")]
+    pub graph: Option<PathBuf>,
     /// Progress on standard error.
     #[arg(long, value_enum, default_value = "auto")]
     pub progress: ProgressArg,
@@ -157,10 +161,14 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
             .map_err(|e| Failure::unsupported(format!("cannot catch signals: {e}")))?;
     }
     let backend = Mutex::new(String::from("none"));
-    let result = search(args, &options, &stop, &backend, quiet);
+    let graph = args.graph.as_ref().map(|_| Graph::default());
+    let result = search(args, &options, &stop, &backend, graph.as_ref(), quiet);
     let backend = backend.into_inner().unwrap_or_default();
     if let Some(failure) = result.failure {
         return Err(search_failure(failure));
+    }
+    if let (Some(graph), Some(path)) = (&graph, &args.graph) {
+        write_graph(path, graph, &result)?;
     }
     let found = counterexamples(args, &options, &result)?;
     let report = make_report(args, &result, &found, backend);
@@ -201,11 +209,15 @@ fn search(
     options: &Options,
     stop: &AtomicBool,
     backend: &Mutex<String>,
+    graph: Option<&Graph>,
     quiet: bool,
 ) -> SearchResult<CheckSystem> {
-    let search = Search::new(config(args))
+    let mut search = Search::new(config(args))
         .stop_flag(stop)
         .memory_use(&resident_bytes);
+    if let Some(graph) = graph {
+        search = search.observer(graph);
+    }
     let display = Display::start(search.progress(), args.progress, quiet);
     let cores = num_cores();
     let result = search.run(|worker| {
@@ -220,6 +232,24 @@ fn search(
     });
     display.finish();
     result
+}
+
+fn write_graph(
+    path: &std::path::Path,
+    graph: &Graph,
+    result: &SearchResult<CheckSystem>,
+) -> Result<(), Failure> {
+    let bad: Vec<&[explore::Choice]> = result
+        .violations
+        .iter()
+        .map(|found| found.path.as_slice())
+        .collect();
+    std::fs::write(path, graph.dot(&bad))
+        .map_err(|e| Failure::usage(format!("cannot write the graph {}: {e}", path.display())))?;
+    if graph.dropped() > 0 {
+        tracing::warn!("{} transitions are not in the graph", graph.dropped());
+    }
+    Ok(())
 }
 
 fn num_cores() -> usize {

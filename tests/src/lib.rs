@@ -7,6 +7,7 @@
 //!
 //! To add a guest, add a file; the test targets find it by themselves.
 
+pub mod browser;
 pub mod directives;
 pub mod guests;
 pub mod observe;

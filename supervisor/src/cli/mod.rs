@@ -3,8 +3,10 @@
 pub mod check;
 mod demo;
 mod doctor;
+mod packaging;
 mod replay;
 mod run;
+mod show;
 mod summary;
 
 use crate::error::{ExitCode as Code, Failure};
@@ -42,10 +44,16 @@ enum Command {
     Check(check::Args),
     /// Execute a recorded schedule again, step by step, and compare.
     Replay(replay::Args),
+    /// Look at a trace: as text, as a page with a diagram, or in other tools.
+    Show(show::Args),
     /// An embedded example, start to finish: finds a real bug and proves its fix.
     Demo(demo::Args),
     /// Tell what this machine allows, and what to do about what is missing.
     Doctor(doctor::Args),
+    /// Print a completion script for a shell.
+    Completions(packaging::CompletionsArgs),
+    /// Print the man page, or write all of them.
+    Man(packaging::ManArgs),
 }
 
 /// Where threads can be switched.
@@ -96,8 +104,11 @@ fn execute(line: impl IntoIterator<Item = OsString>, quiet: bool) -> Result<u8, 
         Command::Run(args) => run::main(args, quiet),
         Command::Check(args) => check::main(args, quiet),
         Command::Replay(args) => replay::main(args, quiet),
+        Command::Show(args) => show::main(args),
         Command::Doctor(args) => doctor::main(args),
         Command::Demo(args) => demo::main(args, quiet),
+        Command::Completions(args) => packaging::completions(args),
+        Command::Man(args) => packaging::man(args),
     }
 }
 

@@ -1,0 +1,100 @@
+//! `tracefork show`: a trace to look at, as text, as a page, or for other tools. Needs nothing but the trace.
+
+use crate::check::counterexample::table;
+use crate::error::Failure;
+use crate::show::{self, View};
+use crate::trace::{self, Trace};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example: tracefork show tracefork-out/deadlock-1.trace --html deadlock.html\n\n\
+                  FILE may be - for standard output. Without an option the trace is printed as text."
+)]
+pub struct Args {
+    /// A trace written by `run --trace` or by `check`.
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// Write one self-contained page with a space-time diagram.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print the trace, with the locks held and the waits, as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Write a mermaid sequence diagram, for Markdown.
+    #[arg(long, value_name = "FILE")]
+    pub mermaid: Option<PathBuf>,
+    /// Write Chrome trace events, for Perfetto (ui.perfetto.dev).
+    #[arg(long, value_name = "FILE")]
+    pub chrome_trace: Option<PathBuf>,
+    /// Write a log with vector clocks, for ShiViz.
+    #[arg(long, value_name = "FILE")]
+    pub shiviz: Option<PathBuf>,
+}
+
+pub fn main(args: &Args) -> Result<u8, Failure> {
+    let trace = trace::format::read(&args.trace)?;
+    let view = View::of(&trace);
+    if let Some(path) = &args.html {
+        write(path, &show::html(&view)?)?;
+    }
+    if let Some(path) = &args.mermaid {
+        write(path, &show::mermaid(&view))?;
+    }
+    if let Some(path) = &args.chrome_trace {
+        write(path, &format!("{}\n", show::chrome_trace(&view)))?;
+    }
+    if let Some(path) = &args.shiviz {
+        write(path, &show::shiviz(&view))?;
+    }
+    if args.json {
+        let json = serde_json::to_string_pretty(&view)
+            .map_err(|e| Failure::usage(format!("cannot encode the trace: {e}")))?;
+        print(&format!("{json}\n"))?;
+    }
+    let files = [&args.html, &args.mermaid, &args.chrome_trace, &args.shiviz];
+    if !args.json && files.iter().all(|file| file.is_none()) {
+        print(&text(&trace, &view))?;
+    }
+    Ok(0)
+}
+
+fn text(trace: &Trace, view: &View) -> String {
+    let mut text = view.program.clone();
+    for argument in &view.arguments {
+        let _ = write!(text, " {argument}");
+    }
+    let _ = writeln!(
+        text,
+        "\n  {} steps, {} threads; {}",
+        view.steps.len(),
+        view.lanes.len(),
+        view.end
+    );
+    if let Some(verdict) = &view.verdict {
+        let _ = writeln!(text, "  {}: {}", verdict.kind, verdict.message);
+        let _ = writeln!(text, "  {} preemption(s)", verdict.preemptions);
+    }
+    text.push('\n');
+    for line in table(trace) {
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+fn write(path: &Path, content: &str) -> Result<(), Failure> {
+    if path.as_os_str() == "-" {
+        return print(content);
+    }
+    std::fs::write(path, content).map_err(|e| Failure::usage(format!("cannot write {}: {e}", path.display())))
+}
+
+pub(super) fn print(content: &str) -> Result<(), Failure> {
+    match std::io::stdout().write_all(content.as_bytes()) {
+        // Whoever reads has read enough, as with `| head`.
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|e| Failure::usage(format!("cannot write to standard output: {e}"))),
+    }
+}

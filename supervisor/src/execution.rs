@@ -21,6 +21,7 @@ pub fn run(options: Options, scheduler: &mut dyn Scheduler, max_steps: u64) -> R
     drive(
         options,
         max_steps,
+        &mut |_, _, _| {},
         |_, enabled| Ok(scheduler.choose(enabled)),
         |_, _| Ok(()),
     )
@@ -28,11 +29,22 @@ pub fn run(options: Options, scheduler: &mut dyn Scheduler, max_steps: u64) -> R
 
 /// Runs the schedule of a trace and compares each step; the first difference is a desync.
 pub fn replay(options: Options, trace: &Trace, stop_at: Option<u64>) -> Result<Execution, Failure> {
+    replay_watched(options, trace, stop_at, &mut |_, _, _| {})
+}
+
+/// Like [`replay`]; `watch` sees the session before each step, the step's number and the thread that goes next.
+pub fn replay_watched(
+    options: Options,
+    trace: &Trace,
+    stop_at: Option<u64>,
+    watch: &mut dyn FnMut(&Session, u64, Tid),
+) -> Result<Execution, Failure> {
     let recorded = trace.steps.len() as u64;
     let limit = stop_at.unwrap_or(recorded).min(recorded);
     let execution = drive(
         options,
         limit,
+        watch,
         |at, enabled| {
             let step = &trace.steps[at as usize];
             if enabled.contains(&step.thread) {
@@ -85,6 +97,7 @@ fn desync(at: u64, expected: &str, actual: &str) -> Failure {
 fn drive(
     options: Options,
     max_steps: u64,
+    watch: &mut dyn FnMut(&Session, u64, Tid),
     mut choose: impl FnMut(u64, &[Tid]) -> Result<Tid, Failure>,
     mut check: impl FnMut(u64, &Step) -> Result<(), Failure>,
 ) -> Result<Execution, Failure> {
@@ -97,6 +110,7 @@ fn drive(
         let tid = choose(at, &enabled)?;
         let last = steps.last().map(|step| step.thread);
         preemptions += u64::from(last.is_some_and(|last| last != tid && enabled.contains(&last)));
+        watch(&session, at, tid);
         let step = session.step(tid)?;
         tracing::debug!(step = at, thread = step.thread, "{}", step.operation);
         check(at, &step)?;

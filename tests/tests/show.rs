@@ -98,7 +98,7 @@ fn other_tools_get_their_formats() {
 fn the_page_renders_steps_and_searches() {
     let scratch = Scratch::new().expect("a directory");
     let trace = deadlock(&scratch);
-    show(&scratch, &trace, &["--html", "page.html"]);
+    show(&scratch, &trace, &["--html", "page.html", "--stacks"]);
     let mut browser = Browser::open(&scratch.work().join("page.html")).expect("the page loads");
     let mut page = |expression: &str| browser.evaluate(expression).expect("a value");
     assert_eq!(page("document.querySelectorAll('#lanes .lane').length"), 3);
@@ -123,6 +123,17 @@ fn the_page_renders_steps_and_searches() {
     }
     let operation = browser.evaluate("document.getElementById('operation').textContent");
     assert!(!operation.expect("shown").as_str().unwrap_or_default().is_empty());
+
+    // The stack at the critical step, and the line of the source that it is at.
+    browser.press("c").expect("a key");
+    let source = browser.evaluate("document.querySelector('#detail .source .here').textContent");
+    let source = source.expect("shown");
+    assert!(
+        source
+            .as_str()
+            .is_some_and(|line| line.contains("pthread_mutex_lock(&")),
+        "{source}"
+    );
 
     browser.press("/").expect("a key");
     browser.type_text("mutex_lock journal").expect("typing");

@@ -53,6 +53,8 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
         "the check of the buggy program",
     )?;
 
+    show(Path::new(&trace_dir), &args.dir.join("deadlock.html"))?;
+
     println!(
         "\n3. Both tellers now take the locks in the same order (-DFIXED). Every schedule explored again."
     );
@@ -66,6 +68,28 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     println!("\nThe replay command above reproduces the deadlock, step by step, as often as you like.");
     println!("Your own program: tracefork check -- PROGRAM ARGS…");
     Ok(ExitCode::Ok as u8)
+}
+
+/// The page of the counterexample, there to be opened.
+fn show(traces: &Path, page: &Path) -> Result<(), Failure> {
+    let fail = |e: std::io::Error| Failure::usage(format!("cannot read {}: {e}", traces.display()));
+    let newest = std::fs::read_dir(traces)
+        .map_err(fail)?
+        .flatten()
+        .max_by_key(|entry| entry.metadata().and_then(|meta| meta.modified()).ok());
+    let trace = newest.ok_or_else(|| Failure::desync("the check left no trace"))?;
+    let options = ["show", "--html"].map(OsString::from);
+    let options: Vec<OsString> = options
+        .into_iter()
+        .chain([page.into(), "--stacks".into()])
+        .collect();
+    expect(
+        tracefork(&options, &trace.path(), true)?,
+        ExitCode::Ok,
+        "the page of the counterexample",
+    )?;
+    println!("A diagram of it, to be opened in a browser: {}", page.display());
+    Ok(())
 }
 
 /// A seed whose schedule does not show the bug: most do not.

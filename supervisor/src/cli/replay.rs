@@ -35,7 +35,7 @@ pub struct Args {
 
 pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let trace = trace::format::read(&args.trace)?;
-    let options = options(args, &trace)?;
+    let options = options(args.program.as_deref(), args.allow_changed_program, &trace)?;
     let image = options.program.image.clone();
     let execution = execution::replay(options, &trace, args.stop_at)?;
     let output = &execution.session.model().output;
@@ -73,17 +73,19 @@ fn is_violation(end: &End) -> bool {
     matches!(end, End::Killed(_) | End::Deadlock)
 }
 
-fn options(args: &Args, trace: &Trace) -> Result<Options, Failure> {
+/// What to run to execute a trace again.
+pub(super) fn options(
+    program: Option<&Path>,
+    allow_changed: bool,
+    trace: &Trace,
+) -> Result<Options, Failure> {
     let cwd = Path::new(OsStr::from_bytes(&trace.config.cwd));
-    let path = args
-        .program
-        .clone()
-        .unwrap_or_else(|| OsStr::from_bytes(&trace.program.path).into());
+    let path = program.unwrap_or(Path::new(OsStr::from_bytes(&trace.program.path)));
     let mut program = Program::find(path.as_os_str(), cwd)?;
     program.path = of_length(&program.path, trace.program.path.len())?;
     let file =
         std::fs::read(&program.path).map_err(|e| Failure::unsupported(format!("{}: {e}", path.display())))?;
-    if blake3::hash(&file).as_bytes() != &trace.program.digest && !args.allow_changed_program {
+    if blake3::hash(&file).as_bytes() != &trace.program.digest && !allow_changed {
         return Err(
             Failure::desync(format!("{} is not the program that was recorded", path.display()))
                 .hint("build the recorded version, name it with --program, or try --allow-changed-program"),

@@ -1,4 +1,5 @@
-//! `tracefork show`: a trace to look at, as text, as a page, or for other tools. Needs nothing but the trace.
+//! `tracefork show`: a trace to look at, as text, as a page, or for other tools. Needs nothing but the trace, unless stacks are asked
+//! for.
 
 use crate::check::counterexample::table;
 use crate::error::Failure;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example: tracefork show tracefork-out/deadlock-1.trace --html deadlock.html\n\n\
+    after_help = "Example: tracefork show tracefork-out/deadlock-1.trace --html deadlock.html --stacks\n\n\
                   FILE may be - for standard output. Without an option the trace is printed as text."
 )]
 pub struct Args {
@@ -20,6 +21,12 @@ pub struct Args {
     /// Write one self-contained page with a space-time diagram.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Add every step's stack and source lines, by executing the trace once more: the program must be there.
+    #[arg(long)]
+    pub stacks: bool,
+    /// The program, if it is elsewhere on this machine.
+    #[arg(long, value_name = "PATH", requires = "stacks")]
+    pub program: Option<PathBuf>,
     /// Print the trace, with the locks held and the waits, as JSON.
     #[arg(long)]
     pub json: bool,
@@ -36,7 +43,11 @@ pub struct Args {
 
 pub fn main(args: &Args) -> Result<u8, Failure> {
     let trace = trace::format::read(&args.trace)?;
-    let view = View::of(&trace);
+    let mut view = View::of(&trace);
+    if args.stacks {
+        let options = super::replay::options(args.program.as_deref(), false, &trace)?;
+        show::add_stacks(&mut view, options, &trace)?;
+    }
     if let Some(path) = &args.html {
         write(path, &show::html(&view)?)?;
     }

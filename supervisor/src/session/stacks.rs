@@ -59,6 +59,13 @@ impl Session {
         }
     }
 
+    /// A thread's stack, innermost frame first.
+    pub fn stack(&self, tid: Tid) -> Vec<Frame> {
+        self.contexts
+            .get(&tid)
+            .map_or_else(Vec::new, |context| self.unwind(&context.regs))
+    }
+
     /// Modules of the program's own code.
     pub fn own_modules(&self) -> impl Iterator<Item = &crate::code::Module> {
         self.code.modules().iter().filter(|module| module.is_own)

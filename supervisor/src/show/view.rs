@@ -1,6 +1,7 @@
 //! What the views show of a trace. Its JSON form is what `show --json` prints and what the HTML page draws.
 
 use super::derive;
+use super::stacks::{Sources, StackFrame};
 use crate::report::escape;
 use crate::trace::{Operation, Trace};
 use serde::Serialize;
@@ -20,6 +21,9 @@ pub struct View {
     pub waits: Vec<Wait>,
     pub holds: Vec<Hold>,
     pub edges: Vec<Edge>,
+    /// Each stack once; steps refer to them. Empty unless asked for.
+    pub stacks: Vec<Vec<StackFrame>>,
+    pub sources: Sources,
 }
 
 /// What a counterexample shows.
@@ -54,6 +58,8 @@ pub struct Row {
     pub location: String,
     /// The instruction pointer.
     pub at: String,
+    /// Index of its stack.
+    pub stack: Option<usize>,
 }
 
 /// A thread could not go on between two steps.
@@ -106,6 +112,8 @@ impl View {
             waits: derived.waits,
             holds: derived.holds,
             edges: derived.edges,
+            stacks: Vec::new(),
+            sources: Sources::new(),
         }
     }
 }
@@ -118,6 +126,7 @@ fn rows(trace: &Trace) -> Vec<Row> {
         operation: step.operation.to_string(),
         location: trace.locations.get(number).cloned().unwrap_or_default(),
         at: format!("{:#x}", step.at),
+        stack: None,
     };
     trace.steps.iter().enumerate().map(row).collect()
 }

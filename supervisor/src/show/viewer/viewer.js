@@ -212,6 +212,7 @@
       `${dot(lockColour(hold.lock))}${escape(hold.lock)}: thread ${hold.thread}, since ${stepLink(hold.from)}`)));
     parts.push(section("Waiting", view.waits.filter(now).map((wait) =>
       `${dot(threadColour(laneOf.get(wait.thread), 50))}thread ${wait.thread} ${escape(wait.why)}`)));
+    if (selected < count) parts.push(stack(view.steps[selected].stack));
     parts.push(section("Made possible by", view.edges.filter((edge) => edge.to === selected).map((edge) =>
       `${stepLink(edge.from)}: ${escape(labels[edge.from])}`)));
     parts.push(section("Makes possible", view.edges.filter((edge) => edge.from === selected).map((edge) =>
@@ -222,6 +223,20 @@
         rest.map((line) => `<div class="mono">· ${escape(line)}</div>`).join(""));
     }
     $("detail").innerHTML = parts.join("");
+  }
+
+  function stack(index) {
+    if (index === null) return "";
+    const frames = view.stacks[index];
+    const lines = frames.map((frame, depth) => `<div class="mono${frame.own ? " own" : ""}">#${depth} ${escape(frame.text)}</div>`);
+    const here = frames.find((frame) => frame.own && view.sources[frame.file]);
+    return "<h2>Stack</h2>" + lines.join("") + (here ? source(here) : "");
+  }
+
+  function source(frame) {
+    const around = Object.entries(view.sources[frame.file]).filter(([line]) => Math.abs(line - frame.line) <= 4);
+    return `<h2>${escape(frame.file.replace(/.*\//, ""))}</h2><pre class="source">` + around.map(([line, text]) =>
+      `<div class="${Number(line) === frame.line ? "here" : ""}">${line.padStart(5)}  ${escape(text)}</div>`).join("") + "</pre>";
   }
 
   function select(n) {

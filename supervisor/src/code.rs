@@ -2,7 +2,7 @@
 //! displaced instruction is.
 
 use crate::error::Failure;
-use crate::hooks::{GpRegs, Gpr, ModuleRole, PlanCache, Preempt, ScratchLayout, Site, SiteKind};
+use crate::hooks::{GpRegs, Gpr, ModuleRole, PlanCache, Preempt, ScratchLayout, Site, SiteKind, Streams};
 use goblin::container::{Container, Ctx, Endian};
 use goblin::elf::program_header::{PT_LOAD, ProgramHeader};
 use iced_x86::Register;
@@ -47,6 +47,7 @@ pub struct Code {
     layout: ScratchLayout,
     sites: Arc<BTreeMap<u64, Installed>>,
     modules: Arc<Vec<Module>>,
+    streams: Streams,
 }
 
 impl Code {
@@ -57,6 +58,7 @@ impl Code {
             layout: ScratchLayout::new(),
             sites: Arc::default(),
             modules: Arc::default(),
+            streams: Streams::default(),
         }
     }
 
@@ -65,6 +67,7 @@ impl Code {
         self.layout = ScratchLayout::new();
         self.sites = Arc::default();
         self.modules = Arc::default();
+        self.streams = Streams::default();
     }
 
     pub fn site(&self, address: u64) -> Option<Installed> {
@@ -76,6 +79,11 @@ impl Code {
         self.sites
             .range(range)
             .map(|(address, site)| (*address, site.original))
+    }
+
+    /// Where the C library's standard streams are.
+    pub fn streams(&self) -> Streams {
+        self.streams
     }
 
     pub fn modules(&self) -> &[Module] {
@@ -152,6 +160,12 @@ impl Code {
             .plans
             .plan(path, role, self.preempt)
             .map_err(|error| Failure::unsupported(format!("{}: {error}", path.display())))?;
+        if let Some(streams) = plan.streams {
+            self.streams = Streams {
+                stdin: streams.stdin.wrapping_add(bias),
+                stdout: streams.stdout.wrapping_add(bias),
+            };
+        }
         let run_time = |site: &Site| site.vaddr.wrapping_add(bias);
         let sites: Vec<Site> = plan
             .sites

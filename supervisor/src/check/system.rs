@@ -220,9 +220,14 @@ impl System for CheckSystem {
         let session = self.session()?;
         let layout = session.layout_version();
         let announced = session.footprint(choice.thread);
+        let time = session.model().clock.now();
         session.step(choice.thread)?;
         let layout_changed = session.layout_version() != layout;
         let mut report = StepReport::running();
+        if session.model().clock.now() != time {
+            // Time passed for everybody.
+            report.performed = Some(announced.clone().and_global());
+        }
         match session.end().cloned() {
             Some(end) => {
                 report.violations = properties.violations(session, &end);

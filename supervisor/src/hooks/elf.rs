@@ -7,7 +7,7 @@ use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS};
 use goblin::elf::sym::{STT_FUNC, STT_GNU_IFUNC, Sym};
 use goblin::elf::{Elf, header};
 
-use super::{ScanError, SyncFn};
+use super::{ScanError, Streams, SyncFn};
 
 /// A piece of executable code.
 #[derive(Clone, Copy)]
@@ -112,6 +112,26 @@ impl<'a> Module<'a> {
         found.sort_by_key(|(range, function)| (range.start, *function as u8));
         found.dedup_by_key(|(range, _)| range.start);
         found
+    }
+
+    /// The standard streams, in the C library or in an executable that brings it along.
+    pub fn streams(&self) -> Option<Streams> {
+        let address = |wanted: &str| {
+            let dynamic = self
+                .elf
+                .dynsyms
+                .iter()
+                .map(|symbol| (symbol, &self.elf.dynstrtab));
+            let linked = self.elf.syms.iter().map(|symbol| (symbol, &self.elf.strtab));
+            dynamic
+                .chain(linked)
+                .find(|(symbol, names)| symbol.st_value != 0 && names.get_at(symbol.st_name) == Some(wanted))
+                .map(|(symbol, _)| symbol.st_value)
+        };
+        Some(Streams {
+            stdin: address("_IO_2_1_stdin_")?,
+            stdout: address("_IO_2_1_stdout_")?,
+        })
     }
 
     /// Hidden versions of the condition variable functions (`GLIBC_2.2.5`) take a pointer to a pointer and call the

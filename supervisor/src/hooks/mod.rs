@@ -34,7 +34,7 @@ pub use locks::{Blocked, would_block};
 pub use operand::{Access, Accesses, GpRegs, Gpr, MemoryOperand, Segment};
 pub use scan::{scan_bytes, scan_module};
 pub use scratch::{Placement, ScratchArea, ScratchError, ScratchLayout};
-pub use sync::{GuestMemory, SyncFn, SyncOp, Timeout, sync_op};
+pub use sync::{GuestMemory, Streams, SyncFn, SyncOp, Timeout, library_object, sync_op};
 
 use std::path::PathBuf;
 
@@ -104,6 +104,8 @@ pub struct ModulePlan {
     pub span: std::ops::Range<u64>,
     /// Sites that only an uncertain sweep (no symbol, no unwind entry, no direct call leads there) has found.
     pub swept: usize,
+    /// Link-time addresses of the C library's standard streams, if this module has them.
+    pub streams: Option<Streams>,
 }
 
 impl ModulePlan {

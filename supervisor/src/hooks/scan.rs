@@ -37,6 +37,7 @@ pub fn scan_bytes(bytes: &[u8], role: ModuleRole, mode: Preempt) -> Result<Modul
     let module = Module::parse(bytes)?;
     let mut plan = ModulePlan {
         span: module.span(),
+        streams: module.streams(),
         ..ModulePlan::default()
     };
     let sync = if mode == Preempt::Syscall {

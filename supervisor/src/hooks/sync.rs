@@ -1,7 +1,12 @@
 //! The pthread functions of glibc, and what a call of one means.
 //!
 //! glibc's C11 functions (`mtx_*`, `cnd_*`) call the exported entries of their pthread counterparts (seen in the
-//! disassembly of glibc 2.36), so they need no hooks of their own. Neither do `pthread_once` and `pthread_join`: they wait by futex.
+//! disassembly of glibc 2.36), so they need no hooks of their own. Neither does `pthread_join`: it waits by futex, and whether it finds the
+//! thread ended or waits for it first leads to the same state.
+//!
+//! Functions with hidden shared state that shows in what a program does (streams and their buffers, random numbers, the environment) are parking
+//! points too: their own locks are not, and without them the order of two calls would be nobody's choice. `malloc` is none: which address
+//! it gives may depend on the schedule, but no program may depend on that, and its locks are never held across a parking point.
 
 /// Reads the memory of the guest.
 pub trait GuestMemory {
@@ -77,6 +82,93 @@ sync_functions! {
     SemClockwait = "sem_clockwait",
     SemPost = "sem_post",
     BarrierWait = "pthread_barrier_wait",
+    Once = "pthread_once",
+    Exit = "exit",
+    Printf = "printf",
+    PrintfChk = "printf_chk",
+    Vprintf = "vprintf",
+    VprintfChk = "vprintf_chk",
+    Puts = "puts",
+    Putchar = "putchar",
+    PutcharUnlocked = "putchar_unlocked",
+    Fprintf = "fprintf",
+    FprintfChk = "fprintf_chk",
+    Vfprintf = "vfprintf",
+    VfprintfChk = "vfprintf_chk",
+    Fputs = "fputs",
+    FputsUnlocked = "fputs_unlocked",
+    Fputc = "fputc",
+    FputcUnlocked = "fputc_unlocked",
+    Putc = "putc",
+    PutcUnlocked = "putc_unlocked",
+    Fwrite = "fwrite",
+    FwriteUnlocked = "fwrite_unlocked",
+    Overflow = "overflow",
+    Fflush = "fflush",
+    FflushUnlocked = "fflush_unlocked",
+    Fclose = "fclose",
+    Setvbuf = "setvbuf",
+    Fseek = "fseek",
+    Fseeko = "fseeko",
+    Rewind = "rewind",
+    Ftell = "ftell",
+    Ftello = "ftello",
+    Flockfile = "flockfile",
+    Ftrylockfile = "ftrylockfile",
+    Funlockfile = "funlockfile",
+    Getchar = "getchar",
+    Scanf = "isoc99_scanf",
+    Fscanf = "isoc99_fscanf",
+    Fgets = "fgets",
+    FgetsUnlocked = "fgets_unlocked",
+    Fgetc = "fgetc",
+    Getc = "getc",
+    GetcUnlocked = "getc_unlocked",
+    Ungetc = "ungetc",
+    Fread = "fread",
+    FreadUnlocked = "fread_unlocked",
+    Getline = "getline",
+    Getdelim = "getdelim",
+    Rand = "rand",
+    Srand = "srand",
+    Random = "random",
+    Srandom = "srandom",
+    Drand48 = "drand48",
+    Lrand48 = "lrand48",
+    Mrand48 = "mrand48",
+    Srand48 = "srand48",
+    Getenv = "getenv",
+    SecureGetenv = "secure_getenv",
+    Setenv = "setenv",
+    Unsetenv = "unsetenv",
+    Putenv = "putenv",
+    Clearenv = "clearenv",
+}
+
+/// Where the C library keeps state that has no address of its own for us. Low addresses, where nothing is ever mapped.
+const RANDOM_STATE: u64 = 0x10;
+const RANDOM48_STATE: u64 = 0x18;
+const ENVIRONMENT: u64 = 0x20;
+
+/// Where the standard streams are, of which functions like `printf` do not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Streams {
+    /// `_IO_2_1_stdin_`.
+    pub stdin: u64,
+    /// `_IO_2_1_stdout_`.
+    pub stdout: u64,
+}
+
+/// What an address stands for that is not one of the program's variables.
+pub fn library_object(address: u64, streams: Streams) -> Option<&'static str> {
+    match address {
+        0 => Some("everything"),
+        RANDOM_STATE | RANDOM48_STATE => Some("random numbers"),
+        ENVIRONMENT => Some("environment"),
+        _ if address == streams.stdin => Some("stdin"),
+        _ if address == streams.stdout => Some("stdout"),
+        _ => None,
+    }
 }
 
 impl SyncFn {
@@ -88,14 +180,38 @@ impl SyncFn {
             .strip_prefix("new_")
             .filter(|rest| rest.starts_with("sem_"))
             .unwrap_or(name);
-        // The scan asks about every symbol of a large file: turn most away by their first letters.
-        if !name.starts_with("pthread_") && !name.starts_with("sem_") {
-            return None;
-        }
         SyncFn::ALL
             .iter()
             .copied()
             .find(|function| function.name() == name)
+    }
+
+    /// What a function of the C library works on that takes no lock of its caller's: a stream, whose internal lock is no parking point, or
+    /// hidden state. `None` for the pthread functions, which name their object themselves; 0 for those that touch everything.
+    fn hidden_object(self, args: [u64; 6], streams: Streams) -> Option<u64> {
+        use SyncFn::*;
+        Some(match self {
+            Exit => 0,
+            // `fflush(NULL)` flushes every stream.
+            Fflush | FflushUnlocked => args[0],
+            Printf | PrintfChk | Vprintf | VprintfChk | Puts | Putchar | PutcharUnlocked => streams.stdout,
+            Getchar | Scanf => streams.stdin,
+            Fputs | FputsUnlocked | Fputc | FputcUnlocked | Putc | PutcUnlocked | Ungetc => args[1],
+            Fgets | FgetsUnlocked | Getline => args[2],
+            Fwrite | FwriteUnlocked | Fread | FreadUnlocked | Getdelim => args[3],
+            Rand | Srand | Random | Srandom => RANDOM_STATE,
+            Drand48 | Lrand48 | Mrand48 | Srand48 => RANDOM48_STATE,
+            Getenv | SecureGetenv | Setenv | Unsetenv | Putenv | Clearenv => ENVIRONMENT,
+            Fprintf | FprintfChk | Vfprintf | VfprintfChk | Overflow | Fclose | Setvbuf | Fseek | Fseeko
+            | Rewind | Ftell | Ftello | Flockfile | Ftrylockfile | Funlockfile | Fscanf | Fgetc | Getc
+            | GetcUnlocked => args[0],
+            _ => return None,
+        })
+    }
+
+    /// Whether it changes nothing that another call could notice.
+    pub fn only_reads(self) -> bool {
+        matches!(self, SyncFn::Getenv | SyncFn::SecureGetenv)
     }
 
     /// Functions on condition variables. Their oldest versions work on another type and call the current ones.
@@ -136,7 +252,7 @@ const CLOCK_MONOTONIC: u32 = 1;
 /// Decodes a call at the entry of `function`; `args` are `rdi, rsi, rdx, rcx, r8, r9`.
 ///
 /// Timed calls without a clock argument mean `CLOCK_REALTIME`, but for `pthread_cond_timedwait` the clock is an attribute of the object.
-pub fn sync_op(function: SyncFn, args: [u64; 6], memory: &dyn GuestMemory) -> SyncOp {
+pub fn sync_op(function: SyncFn, args: [u64; 6], streams: Streams, memory: &dyn GuestMemory) -> SyncOp {
     use SyncFn::*;
     let timeout = match function {
         MutexTimedlock | RwlockTimedrdlock | RwlockTimedwrlock | SemTimedwait => {
@@ -152,7 +268,7 @@ pub fn sync_op(function: SyncFn, args: [u64; 6], memory: &dyn GuestMemory) -> Sy
     let waits_on_cond = matches!(function, CondWait | CondTimedwait | CondClockwait);
     SyncOp {
         function,
-        object: args[0],
+        object: function.hidden_object(args, streams).unwrap_or(args[0]),
         mutex: waits_on_cond.then_some(args[1]),
         timeout: timeout.map(|(address, clock)| Timeout { address, clock }),
     }

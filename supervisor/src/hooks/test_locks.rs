@@ -74,8 +74,13 @@ fn would_block_says_what_the_call_does() {
     assert!(states.len() > 100, "only {} states", states.len());
     let mut waiting = 0;
     for state in states.iter().filter(|state| !state.function.is_cond()) {
-        let op = sync_op(state.function, [OBJECT, 0, 0, 0, 0, 0], &state.memory);
-        let answer = would_block(&op, state.tid, &state.memory);
+        let op = sync_op(
+            state.function,
+            [OBJECT, 0, 0, 0, 0, 0],
+            Streams::default(),
+            &state.memory,
+        );
+        let answer = would_block(&op, state.tid, Streams::default(), &state.memory);
         let blocks = state.result == libc::ETIMEDOUT;
         waiting += usize::from(blocks);
         // A writer that others can see before it waits is let go (see `rwlock_write`).
@@ -112,7 +117,7 @@ fn a_waiting_writer_is_told_from_readers() {
         let is_wanted = |state: &&State| state.name == name && state.function == function;
         let state = states.iter().find(is_wanted).expect("the state exists");
         would_block(
-            &sync_op(function, [OBJECT; 6], &state.memory),
+            &sync_op(function, [OBJECT; 6], Streams::default(), &state.memory),
             state.tid,
             &state.memory,
         )
@@ -142,7 +147,7 @@ fn timeouts_are_found_with_their_clock() {
         timespec: [0; 16],
     };
     let args = [OBJECT, 1, TIMESPEC, 0xdead, 0, 0];
-    let op = sync_op(SyncFn::MutexClocklock, args, &memory);
+    let op = sync_op(SyncFn::MutexClocklock, args, Streams::default(), &memory);
     assert_eq!(
         op.timeout,
         Some(Timeout {
@@ -150,7 +155,12 @@ fn timeouts_are_found_with_their_clock() {
             clock: 1
         })
     );
-    let op = sync_op(SyncFn::SemTimedwait, [OBJECT, TIMESPEC, 0, 0, 0, 0], &memory);
+    let op = sync_op(
+        SyncFn::SemTimedwait,
+        [OBJECT, TIMESPEC, 0, 0, 0, 0],
+        Streams::default(),
+        &memory,
+    );
     assert_eq!(
         op.timeout,
         Some(Timeout {
@@ -161,6 +171,7 @@ fn timeouts_are_found_with_their_clock() {
     let op = sync_op(
         SyncFn::CondClockwait,
         [OBJECT, 0x2000, 1, TIMESPEC, 0, 0],
+        Streams::default(),
         &memory,
     );
     assert_eq!(
@@ -174,7 +185,12 @@ fn timeouts_are_found_with_their_clock() {
         )
     );
     for state in states().iter().filter(|state| state.function.is_cond()) {
-        let op = sync_op(state.function, [OBJECT, 0x2000, TIMESPEC, 0, 0, 0], &state.memory);
+        let op = sync_op(
+            state.function,
+            [OBJECT, 0x2000, TIMESPEC, 0, 0, 0],
+            Streams::default(),
+            &state.memory,
+        );
         assert_eq!(
             op.timeout.map(|timeout| timeout.clock as i32),
             Some(state.result),
@@ -190,7 +206,12 @@ fn what_cannot_wait_or_be_read_is_let_go() {
         object: vec![0; 64],
         timespec: [0; 16],
     };
-    let zero = sync_op(SyncFn::SemTimedwait, [OBJECT, TIMESPEC, 0, 0, 0, 0], &memory);
+    let zero = sync_op(
+        SyncFn::SemTimedwait,
+        [OBJECT, TIMESPEC, 0, 0, 0, 0],
+        Streams::default(),
+        &memory,
+    );
     assert_eq!(would_block(&zero, 1, &memory), Blocked::Zero);
     memory.timespec[8..].copy_from_slice(&1_000_000_000u64.to_le_bytes());
     assert_eq!(
@@ -198,6 +219,11 @@ fn what_cannot_wait_or_be_read_is_let_go() {
         Blocked::No,
         "an invalid timeout is an error, not a wait"
     );
-    let nowhere = sync_op(SyncFn::MutexLock, [0x10, 0, 0, 0, 0, 0], &memory);
+    let nowhere = sync_op(
+        SyncFn::MutexLock,
+        [0x10, 0, 0, 0, 0, 0],
+        Streams::default(),
+        &memory,
+    );
     assert_eq!(would_block(&nowhere, 1, &memory), Blocked::No);
 }

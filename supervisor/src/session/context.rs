@@ -17,14 +17,31 @@ pub struct Context {
     pub hook: Option<HookOp>,
     /// What the system call before which it stands touches.
     pub touches: Vec<Touch>,
-    /// The condition variable and the mutex of the wait function that the thread is inside of.
-    pub inside: Option<(u64, u64)>,
+    /// The hooked functions that the thread is inside of, outermost first.
+    pub inside: Vec<Inside>,
     /// It stands in a loop that only another thread, or time, can end.
     pub spins: bool,
 }
 
 /// A stretch of memory, and whether it is written.
 pub type Span = (Range<u64>, bool);
+impl Context {
+    /// Forgets the functions that have returned: the stack pointer is above where they began.
+    pub fn leave_functions(&mut self) {
+        let sp = self.regs.rsp;
+        self.inside.retain(|function| sp <= function.sp);
+    }
+}
+
+/// A hooked function that has not returned yet: it may go on to work on its objects without passing another
+/// parking point, as `pthread_cond_wait` takes its mutex again and `printf` fills its buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// The stack pointer at its entry.
+    pub sp: u64,
+    pub object: u64,
+    pub mutex: Option<u64>,
+}
 
 /// A hooked operation, decoded when the thread parked.
 #[derive(Clone, Debug, PartialEq, Eq)]

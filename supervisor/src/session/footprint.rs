@@ -1,11 +1,12 @@
 //! What the pending operation of a thread touches: the ground of partial-order reduction.
 
-use super::Session;
+use super::context::HookOp;
+use super::{Context, Session};
 use crate::hooks::{Blocked, SiteKind};
 use explore::Footprint;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
-use syscall_model::{Access, Object, Pending, Sysno, Tid, Touch};
+use syscall_model::{Access, Call, Object, Pending, Sysno, Tid, Touch};
 use xxhash_rust::xxh3::Xxh3;
 
 impl Session {
@@ -22,35 +23,54 @@ impl Session {
         let footprint = match &thread.pending {
             // Its maker wrote this object: a thread begins after it was made.
             Pending::Start => Footprint::write(key(&Object::Thread(tid))),
-            Pending::Call(call) if matches!(call.sysno, Sysno::exit_group) => Footprint::ending(),
-            // Fairness looks at all threads.
-            Pending::Call(call) if call.sysno == Sysno::sched_yield => Footprint::global(),
-            Pending::Call(_) => touched(&context.touches),
-            Pending::Hook(_) => match &context.hook {
-                Some(op) if op.is_pause() => Footprint::global(),
-                Some(op) if !op.spans.is_empty() => accessed(&op.spans),
-                Some(op) => {
-                    let mutex = op.sync.as_ref().and_then(|sync| sync.mutex);
-                    let all = [Some(op.object), mutex].into_iter().flatten();
-                    all.fold(Footprint::local(), |f, addr| {
-                        f.and(memory(addr), access(&op.kind))
-                    })
-                }
-                None => Footprint::global(),
-            },
+            Pending::Call(call) => self.call_footprint(call, context),
+            Pending::Hook(_) => context.hook.as_ref().map_or(Footprint::global(), hook_footprint),
             Pending::Return(_) => touched(&context.touches),
             Pending::Spin | Pending::Running => Footprint::global(),
         };
-        self.with_enclosing_lock(footprint, tid)
+        // A function that has not returned works on, beyond the operation before which the thread stands.
+        context.inside.iter().fold(footprint, |footprint, function| {
+            let footprint = and_memory(footprint, function.object, explore::Access::Write);
+            match function.mutex {
+                Some(mutex) => footprint.and_write(memory(mutex)),
+                None => footprint,
+            }
+        })
     }
 
-    /// Inside `pthread_cond_wait` and its kin a woken thread takes its mutex again without passing a parking
-    /// point: every operation inside counts as one on the mutex too.
-    fn with_enclosing_lock(&self, footprint: Footprint, tid: Tid) -> Footprint {
-        let enclosing = self.contexts.get(&tid).and_then(|context| context.inside);
-        match enclosing {
-            Some((object, mutex)) => footprint.and_write(memory(object)).and_write(memory(mutex)),
-            None => footprint,
+    fn call_footprint(&self, call: &Call, context: &Context) -> Footprint {
+        let footprint = touched(&context.touches);
+        match call.sysno {
+            Sysno::exit_group => Footprint::ending(),
+            // Fairness looks at all threads; this one closes whatever is in a range.
+            Sysno::sched_yield | Sysno::close_range => Footprint::global(),
+            // The number that the new thread gets is decided when it is made, not when its maker parked.
+            Sysno::clone => footprint.and_write(key(&Object::Thread(self.model.next_tid))),
+            Sysno::close => footprint.and_write(slot(call.args[0])),
+            Sysno::dup2 | Sysno::dup3 => footprint
+                .and_read(slot(call.args[0]))
+                .and_write(slot(call.args[1])),
+            _ if !context
+                .touches
+                .iter()
+                .any(|touch| is_behind_a_descriptor(&touch.object)) =>
+            {
+                footprint
+            }
+            // These name further descriptors, some in memory.
+            Sysno::poll
+            | Sysno::ppoll
+            | Sysno::select
+            | Sysno::pselect6
+            | Sysno::epoll_ctl
+            | Sysno::epoll_wait
+            | Sysno::epoll_pwait
+            | Sysno::epoll_pwait2
+            | Sysno::sendfile
+            | Sysno::splice
+            | Sysno::tee
+            | Sysno::copy_file_range => footprint.and_read(key(&Object::FdTable)),
+            _ => footprint.and_read(slot(call.args[0])),
         }
     }
 
@@ -78,9 +98,48 @@ impl Session {
     }
 }
 
+fn hook_footprint(op: &HookOp) -> Footprint {
+    if op.is_pause() {
+        return Footprint::global();
+    }
+    if !op.spans.is_empty() {
+        return accessed(&op.spans);
+    }
+    let mutex = op.sync.as_ref().and_then(|sync| sync.mutex);
+    let footprint = and_memory(Footprint::local(), op.object, access(&op.kind));
+    match mutex {
+        Some(mutex) => footprint.and_write(memory(mutex)),
+        None => footprint,
+    }
+}
+
+/// Address 0 stands for everything: a function that flushes all streams, say.
+fn and_memory(footprint: Footprint, address: u64, access: explore::Access) -> Footprint {
+    match address {
+        0 => footprint.and_global(),
+        _ => footprint.and(memory(address), access),
+    }
+}
+
+/// Is it reached through a number in the descriptor table, which another thread may close and use anew?
+fn is_behind_a_descriptor(object: &Object) -> bool {
+    matches!(
+        object,
+        Object::Description(_) | Object::Channel(_) | Object::Output(_)
+    )
+}
+
+/// One entry of the descriptor table.
+fn slot(fd: u64) -> u64 {
+    let mut hasher = Xxh3::new();
+    ("descriptor", fd as u32).hash(&mut hasher);
+    hasher.finish()
+}
+
 fn access(kind: &SiteKind) -> explore::Access {
     match kind {
         SiteKind::Memory(accesses) if !accesses.writes() => explore::Access::Read,
+        SiteKind::Sync(function) if function.only_reads() => explore::Access::Read,
         _ => explore::Access::Write,
     }
 }

@@ -1,11 +1,11 @@
 //! Parking points that never reach the kernel: a thread hits an `int3` that [`Code`](crate::code::Code) put there.
 
-use super::context::HookOp;
+use super::context::{HookOp, Inside};
 use super::step::Flow;
 use super::{Session, TaskMemory};
 use crate::code::gp_regs;
 use crate::error::Failure;
-use crate::hooks::{self, RandomInsn, SiteKind, SyncOp};
+use crate::hooks::{self, RandomInsn, SiteKind, SyncFn, SyncOp};
 use crate::trace::Operation;
 use syscall_model::signals::SigInfo;
 use syscall_model::{GuestMemoryExt, OnSignal, Pending, Tid, Wait};
@@ -29,7 +29,9 @@ impl Session {
             regs.rip = site.slot;
             return Ok(Flow::Run(regs));
         }
-        if matches!(site.kind, SiteKind::Sync(_)) && self.is_called_by_libc(&regs)? {
+        if matches!(site.kind, SiteKind::Sync(function) if function != SyncFn::Exit)
+            && self.is_called_by_libc(&regs)?
+        {
             regs.rip = site.slot;
             return Ok(Flow::Run(regs));
         }
@@ -41,7 +43,6 @@ impl Session {
         self.model.thread_mut(tid).wait = self.timeout_of(op.sync.as_ref())?;
         let context = self.context(tid);
         context.hook = Some(op);
-        context.inside = None;
         Ok(self.park(tid, regs, Pending::Hook(address)))
     }
 
@@ -53,9 +54,10 @@ impl Session {
     }
 
     fn decode(&mut self, site: u64, kind: SiteKind, regs: &Regs) -> Result<HookOp, Failure> {
+        let streams = self.code.streams();
         let memory = TaskMemory::new(self.task()?);
         let sync = match kind {
-            SiteKind::Sync(function) => Some(hooks::sync_op(function, function_args(regs), &memory)),
+            SiteKind::Sync(function) => Some(hooks::sync_op(function, function_args(regs), streams, &memory)),
             _ => None,
         };
         let object = match kind {
@@ -116,8 +118,13 @@ impl Session {
                 op.site
             )));
         };
-        let mutex = op.sync.as_ref().and_then(|sync| sync.mutex);
-        self.context(tid).inside = mutex.map(|mutex| (op.object, mutex));
+        if let Some(sync) = &op.sync {
+            self.context(tid).inside.push(Inside {
+                sp: regs.rsp,
+                object: op.object,
+                mutex: sync.mutex,
+            });
+        }
         regs.rip = site.slot;
         Ok((
             Operation::Sync {

@@ -15,6 +15,7 @@
 //! - `snapshot.rs`: all of this but the memory, saved and put back
 //! - `core.rs`: all of this as a core file
 //! - `footprint.rs`: what a pending operation touches
+//! - `residue.rs`: dead stack memory is wiped
 //! - `enabled.rs`: which threads can move; when time passes
 
 mod calls;
@@ -26,6 +27,7 @@ mod footprint;
 mod hooked;
 mod image;
 mod memory;
+mod residue;
 mod sharing;
 mod signals;
 mod snapshot;
@@ -99,6 +101,7 @@ pub struct Session {
     objects: RefCell<Option<(usize, Rc<Objects>)>>,
     /// The mappings as of some version, for [`sharing`].
     mappings: Option<(u64, Arc<Vec<Mapping>>)>,
+    regions: residue::Regions,
     /// Invisible operations of the transition under way.
     transit: step::Transit,
     _ticker: Ticker,
@@ -137,6 +140,7 @@ impl Session {
             mappings: None,
             symbols: RefCell::default(),
             objects: RefCell::default(),
+            regions: None,
             transit: step::Transit::default(),
             _ticker: ticker,
         };
@@ -167,6 +171,7 @@ impl Session {
     fn layout_changed(&mut self) {
         self.layouts += 1;
         self.layout_version = self.layouts;
+        self.regions = None;
     }
 
     /// Address ranges that are the supervisor's own: where injected calls and displaced instructions are.

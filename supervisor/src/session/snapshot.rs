@@ -1,5 +1,6 @@
 //! The extended state without the task's memory: what a checkpoint saves beside the pages, and what identifies it.
 
+use super::residue::Regions;
 use super::{Context, Crash, Session};
 use crate::code::{Code, Mapping};
 use crate::error::Failure;
@@ -25,6 +26,7 @@ pub struct Snapshot {
     mappings: Option<(u64, Arc<Vec<Mapping>>)>,
     ended: Option<End>,
     crash: Option<Crash>,
+    regions: Regions,
 }
 
 impl Session {
@@ -41,6 +43,7 @@ impl Session {
             mappings: self.mappings.clone(),
             ended: self.ended.clone(),
             crash: self.crash.clone(),
+            regions: self.regions.clone(),
         })
     }
 
@@ -54,6 +57,7 @@ impl Session {
         self.mappings.clone_from(&snapshot.mappings);
         self.ended.clone_from(&snapshot.ended);
         self.crash.clone_from(&snapshot.crash);
+        self.regions.clone_from(&snapshot.regions);
         let task = self.task()?;
         task.set_xstate(&snapshot.xstate)?;
         let pid = task.pid();
@@ -88,6 +92,12 @@ impl Session {
             sp: context.regs.rsp,
             tls: context.regs.fs_base,
         };
-        self.contexts.values().map(stack).collect()
+        // A handler's stack may lie within another stack, above memory that is alive.
+        let is_plain = |tid: Tid, context: &Context| !self.is_on_alternate_stack(tid, context.regs.rsp);
+        self.contexts
+            .iter()
+            .filter(|&(&tid, context)| is_plain(tid, context))
+            .map(|(_, context)| stack(context))
+            .collect()
     }
 }

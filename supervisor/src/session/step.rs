@@ -55,6 +55,8 @@ impl Session {
         if let Flow::Run(regs) = flow {
             self.go(tid, regs)?;
         }
+        let stands = self.contexts.get(&tid).map_or(before, |context| context.regs);
+        self.wipe_residue(tid, &stands)?;
         self.moved(tid, &operation, &before);
         self.settle();
         Ok(Step {
@@ -214,7 +216,12 @@ impl Session {
 
     /// The thread stops here, before `pending`.
     pub(super) fn park(&mut self, tid: Tid, regs: Regs, pending: Pending) -> Flow {
-        self.context(tid).regs = regs;
+        let is_aside = self.is_on_alternate_stack(tid, regs.rsp);
+        let context = self.context(tid);
+        context.regs = regs;
+        if !is_aside {
+            context.leave_functions();
+        }
         self.model.thread_mut(tid).pending = pending;
         Flow::Parked
     }

@@ -28,7 +28,7 @@ pub const SIG_IGN: u64 = 1;
 /// Neither blocked nor handled, whatever the program asks.
 pub const UNBLOCKABLE: u64 = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
 /// Earned by the instruction that runs: taken before anything else.
-const SYNCHRONOUS: u64 = bit(libc::SIGSEGV)
+pub(crate) const SYNCHRONOUS: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)
     | bit(libc::SIGILL)
     | bit(libc::SIGTRAP)

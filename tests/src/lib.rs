@@ -8,11 +8,13 @@
 //! To add a guest, add a file; the test targets find it by themselves.
 
 pub mod browser;
+pub mod combinations;
 pub mod directives;
 pub mod guests;
 pub mod observe;
 pub mod packages;
 pub mod process;
+pub mod random_program;
 pub mod supervised;
 
 /// The path of the `tracefork` command under test, for the integration test that uses it. A macro, because cargo

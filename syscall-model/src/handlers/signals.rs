@@ -7,7 +7,8 @@ use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::object::{Object, Touch};
 use crate::signals::{
-    Action, LAST, SI_TKILL, SigInfo, Signals, UNBLOCKABLE, alternate_stack, bit, on_alternate_stack,
+    Action, LAST, SI_TKILL, SYNCHRONOUS, SigInfo, Signals, UNBLOCKABLE, alternate_stack, bit,
+    on_alternate_stack,
 };
 use crate::thread::Tid;
 use crate::wait::{OnSignal, Wait, WaitFor, Wake};
@@ -85,7 +86,7 @@ pub fn rt_sigaction(cx: &mut Cx, call: &Call) -> Outcome {
 const THREAD_LIBRARY: u64 = bit(32) | bit(33);
 
 /// A thread's mask decides who takes a signal of the process. That matters to others only for signals that
-/// have a handler or are pending: the C library blocks everything around `pthread_create`, and every thread
+/// have a handler or are pending, and not for those that an instruction earns (Rust's runtime handles them): the C library blocks everything around `pthread_create`, and every thread
 /// would park there twice for nothing.
 pub fn prepare_mask(cx: &mut Cx, call: &Call) -> Prepared {
     let invisible = Prepared::invisible();
@@ -99,7 +100,7 @@ pub fn prepare_mask(cx: &mut Cx, call: &Call) -> Prepared {
         return invisible;
     };
     let signals = &cx.model.signals;
-    let matters = (signals.handled() & !THREAD_LIBRARY) | signals.shared_set();
+    let matters = (signals.handled() & !THREAD_LIBRARY & !SYNCHRONOUS) | signals.shared_set();
     if (mask ^ new) & matters == 0 {
         return invisible;
     }

@@ -1,0 +1,106 @@
+//! Small multi-threaded C programs made from a seed: what they can do is unknown, but it must not depend on how it is explored.
+//!
+//! Each thread does a few things out of a list (locks, also nested and so in danger of a deadlock; a condition variable, a semaphore, a
+//! pipe, atomic instructions, prints) and folds what it sees into a number of its own; main prints all numbers at the end, so that
+//! whatever order matters shows in the outcome. Shared cells are touched under their lock only: a program without data races is what the
+//! parking points of `--preempt sync` are for.
+
+use std::fmt::Write as _;
+
+/// What a thread can do, in C, with the visible operations that it costs. `R` is the thread's number, `T` its index.
+const ACTIONS: [(&str, u32); 15] = [
+    (
+        "lock(0); cell[0] = cell[0] * 3 + T + 1; R += cell[0]; unlock(0);",
+        2,
+    ),
+    ("lock(1); cell[1] = cell[1] * 5 + T + 2; unlock(1);", 2),
+    (
+        "lock(0); lock(1); cell[1] += cell[0] + T; unlock(1); unlock(0);",
+        4,
+    ),
+    (
+        "lock(1); lock(0); cell[0] += cell[1] + 7 * T; unlock(0); unlock(1);",
+        4,
+    ),
+    (
+        "if (pthread_mutex_trylock(&locks[0]) == 0) { R += ++cell[0]; unlock(0); } else R += 100;",
+        2,
+    ),
+    ("R = R * 3 + atomic_fetch_add(&number, T + 1);", 1),
+    (
+        "{ int old = 0; R += atomic_compare_exchange_strong(&number, &old, T + 5) ? 10 : old; }",
+        1,
+    ),
+    ("sem_post(&semaphore);", 1),
+    ("sem_wait(&semaphore); R += 3;", 1),
+    ("R += sem_trywait(&semaphore) == 0 ? 20 : 40;", 1),
+    ("put(T);", 1),
+    ("R = R * 7 + get();", 1),
+    ("printf(\"%d;\", T);", 1),
+    (
+        "lock(0); while (!flag) pthread_cond_wait(&condition, &locks[0]); R += cell[0]; unlock(0);",
+        4,
+    ),
+    (
+        "lock(0); flag = 1; cell[0] += T; pthread_cond_signal(&condition); unlock(0);",
+        3,
+    ),
+];
+
+const PRELUDE: &str = r#"
+#include "guest.h"
+
+static pthread_mutex_t locks[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static sem_t semaphore;
+static atomic_int number;
+static int cell[2], flag, ends[2], result[3];
+
+static void lock(int i) { OK(pthread_mutex_lock(&locks[i])); }
+static void unlock(int i) { OK(pthread_mutex_unlock(&locks[i])); }
+static void put(int value) { CHECK(write(ends[1], &(char){value}, 1) == 1); }
+static int get(void) { char byte; CHECK(read(ends[0], &byte, 1) == 1); return byte; }
+"#;
+
+/// A stream of numbers that is the same everywhere (SplitMix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % limit as u64) as usize
+    }
+}
+
+/// The program with this number. `size` bounds the visible operations of each thread.
+pub fn source(seed: u64, size: u32) -> String {
+    let mut numbers = Numbers(seed);
+    let threads = if numbers.below(4) == 0 { 3 } else { 2 };
+    let size = if threads == 3 { size.div_ceil(2) } else { size };
+    let mut text = format!("// A random program, seed {seed}.{PRELUDE}");
+    for thread in 0..threads {
+        let _ = write!(
+            text,
+            "\nstatic void *thread{thread}(void *argument) {{\n    int R = 0;\n"
+        );
+        let mut left = size;
+        while left > 0 {
+            let (action, cost) = ACTIONS[numbers.below(ACTIONS.len())];
+            left = left.saturating_sub(cost);
+            let _ = writeln!(text, "    {}", action.replace('T', &thread.to_string()));
+        }
+        let _ = writeln!(text, "    result[{thread}] = R;\n    return argument;\n}}");
+    }
+    text.push_str("\nint main(void) {\n    OK(sem_init(&semaphore, 0, 0));\n    CHECK(pipe(ends) == 0);\n");
+    for thread in 0..threads {
+        let _ = writeln!(text, "    pthread_t t{thread} = start(thread{thread}, NULL);");
+    }
+    for thread in 0..threads {
+        let _ = writeln!(text, "    join(t{thread});");
+    }
+    text.push_str("    printf(\"%d %d %d: %d %d %d\\n\", cell[0], cell[1], number, result[0], result[1], result[2]);\n}\n");
+    text
+}

@@ -17,6 +17,7 @@ mod elf;
 mod functions;
 mod locks;
 mod operand;
+mod runtime;
 mod scan;
 mod scratch;
 mod sync;

@@ -21,6 +21,7 @@ use memchr::memmem;
 use super::elf::{Code, Module};
 use super::functions::Functions;
 use super::operand::{self, Gpr, Segment};
+use super::runtime::runtime_functions;
 use super::{ModulePlan, ModuleRole, Preempt, RandomInsn, ScanError, Site, SiteKind};
 
 /// Scans the module in a file.
@@ -54,6 +55,8 @@ pub fn scan_bytes(bytes: &[u8], role: ModuleRole, mode: Preempt) -> Result<Modul
         plan.sites.append(&mut scanner.swept);
         // A function whose entry is hooked is one operation: its own atomics are not visible operations as well.
         plan.sites.retain(|site| !is_inside_sync_function(site, &sync));
+        let runtime = runtime_functions(&module);
+        plan.sites.retain(|site| !is_inside(site, &runtime));
     } else {
         plan.sites = random_sites(&module);
     }
@@ -61,6 +64,15 @@ pub fn scan_bytes(bytes: &[u8], role: ModuleRole, mode: Preempt) -> Result<Modul
     plan.sites.sort_by_key(|site| site.vaddr);
     plan.sites.dedup_by_key(|site| site.vaddr);
     Ok(plan)
+}
+
+/// Whether an atomic instruction is the runtime's.
+fn is_inside(site: &Site, runtime: &[Range<u64>]) -> bool {
+    let after = runtime.partition_point(|range| range.start <= site.vaddr);
+    matches!(site.kind, SiteKind::Atomic(_))
+        && runtime[..after]
+            .last()
+            .is_some_and(|range| range.contains(&site.vaddr))
 }
 
 fn is_inside_sync_function(site: &Site, sync: &[(Range<u64>, Site)]) -> bool {

@@ -122,7 +122,6 @@ sync_functions! {
     Fgets = "fgets",
     FgetsUnlocked = "fgets_unlocked",
     Fgetc = "fgetc",
-    Getc = "getc",
     GetcUnlocked = "getc_unlocked",
     Ungetc = "ungetc",
     Fread = "fread",
@@ -132,7 +131,6 @@ sync_functions! {
     Rand = "rand",
     Srand = "srand",
     Random = "random",
-    Srandom = "srandom",
     Drand48 = "drand48",
     Lrand48 = "lrand48",
     Mrand48 = "mrand48",
@@ -173,7 +171,11 @@ pub fn library_object(address: u64, streams: Streams) -> Option<&'static str> {
 
 impl SyncFn {
     /// The function with this name. glibc's internal aliases have one to three leading underscores; callers drop duplicates by address.
+    /// (Aliases without them, `getc` for `fgetc`, are the same code.) `_exit` is another function than `exit`, and a mere system call.
     pub fn from_symbol(symbol: &str) -> Option<SyncFn> {
+        if matches!(symbol, "_exit" | "_Exit" | "__GI_exit") {
+            return None;
+        }
         let name = symbol.trim_start_matches('_');
         // `__new_sem_wait` and the like are the current versions of the semaphore functions in a static executable.
         let name = name
@@ -199,11 +201,11 @@ impl SyncFn {
             Fputs | FputsUnlocked | Fputc | FputcUnlocked | Putc | PutcUnlocked | Ungetc => args[1],
             Fgets | FgetsUnlocked | Getline => args[2],
             Fwrite | FwriteUnlocked | Fread | FreadUnlocked | Getdelim => args[3],
-            Rand | Srand | Random | Srandom => RANDOM_STATE,
+            Rand | Srand | Random => RANDOM_STATE,
             Drand48 | Lrand48 | Mrand48 | Srand48 => RANDOM48_STATE,
             Getenv | SecureGetenv | Setenv | Unsetenv | Putenv | Clearenv => ENVIRONMENT,
             Fprintf | FprintfChk | Vfprintf | VfprintfChk | Overflow | Fclose | Setvbuf | Fseek | Fseeko
-            | Rewind | Ftell | Ftello | Flockfile | Ftrylockfile | Funlockfile | Fscanf | Fgetc | Getc
+            | Rewind | Ftell | Ftello | Flockfile | Ftrylockfile | Funlockfile | Fscanf | Fgetc
             | GetcUnlocked => args[0],
             _ => return None,
         })

@@ -80,7 +80,7 @@ fn would_block_says_what_the_call_does() {
             Streams::default(),
             &state.memory,
         );
-        let answer = would_block(&op, state.tid, Streams::default(), &state.memory);
+        let answer = would_block(&op, state.tid, &state.memory);
         let blocks = state.result == libc::ETIMEDOUT;
         waiting += usize::from(blocks);
         // A writer that others can see before it waits is let go (see `rwlock_write`).

@@ -13,9 +13,12 @@ use tracefork_tests::observe::Scratch;
 use tracefork_tests::process::{self, Finished};
 use tracefork_tests::supervised::{TIME_LIMIT, Tracefork};
 
+/// What is tried of an option.
+type Check = fn() -> Result<()>;
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let options: [(&str, fn() -> Result<()>); 12] = [
+    let options: [(&str, Check); 12] = [
         ("stdin_comes_from_the_file", stdin_comes_from_the_file),
         ("stdin_is_empty_without_one", stdin_is_empty_without_one),
         ("cwd_is_where_the_program_runs", cwd_is_where_the_program_runs),

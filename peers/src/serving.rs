@@ -39,6 +39,20 @@ impl PeerWorld {
         Ok(got)
     }
 
+    /// Is it the SUT's own listening socket, kept open here, that answers at this address?
+    #[must_use]
+    pub fn is_own(&self, address: &Address) -> bool {
+        self.ground
+            .listeners
+            .iter()
+            .any(|listener| match (&listener.address, address) {
+                (Address::Tcp(own), Address::Tcp(asked)) => {
+                    own.port() == asked.port() && (own.ip() == asked.ip() || own.ip().is_unspecified())
+                }
+                (own, asked) => own == asked,
+            })
+    }
+
     fn listener_name(&self, address: &Address) -> String {
         let chosen = self
             .chosen_ports

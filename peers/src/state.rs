@@ -90,6 +90,25 @@ impl PeerState {
         self.0.accepted
     }
 
+    /// The client at the other end of a connection that the SUT accepted.
+    #[must_use]
+    pub fn client_of(&self, key: &ConnKey) -> Option<u32> {
+        match self.0.conns.get(key)?.instance {
+            Instance::Client(client) => Some(client),
+            Instance::Server(..) => None,
+        }
+    }
+
+    /// Connections that the SUT accepted and has not closed.
+    #[must_use]
+    pub fn open_accepted(&self) -> Vec<ConnKey> {
+        let open = self.0.conns.iter().filter(|(_, conn)| !conn.closed);
+        open.map(|(key, _)| key)
+            .filter(|key| matches!(key, ConnKey::Accepted(_)))
+            .cloned()
+            .collect()
+    }
+
     /// The connections that the SUT has or had.
     pub fn connections(&self) -> impl Iterator<Item = &ConnKey> {
         self.0.conns.keys()

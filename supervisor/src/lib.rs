@@ -11,6 +11,7 @@ pub mod core_file;
 pub mod error;
 pub mod execution;
 pub mod hooks;
+pub mod network;
 pub mod objects;
 pub mod program;
 pub mod report;

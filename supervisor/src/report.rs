@@ -1,5 +1,7 @@
 //! The JSON result, as CLI.md documents it.
 
+use crate::network::Peers;
+use peers::CacheMode;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -15,6 +17,8 @@ pub struct Report {
     pub max_depth: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoints: Option<Checkpoints>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cache>,
     pub outcomes: Vec<Outcome>,
     /// What a reader must know to trust the verdict: which limit was hit, what was not done and why.
     pub notes: Vec<String>,
@@ -31,6 +35,46 @@ pub struct Checkpoints {
     pub restored: u64,
     pub live_max: u64,
     pub reexecuted_steps: u64,
+}
+
+/// What the peers were asked, and what they were spared.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Cache {
+    pub mode: &'static str,
+    pub hits: u64,
+    pub misses: u64,
+    pub logical_connections: u64,
+    pub physical_connections: u64,
+    pub peer_starts: u64,
+    pub replayed_bytes: u64,
+    pub late_answers: u64,
+}
+
+impl Cache {
+    /// The account of these peers; `None` if the program never had to do with any.
+    pub fn of(peers: &Peers) -> Option<Self> {
+        let counters = peers.counters();
+        peers.in_use().then(|| Self {
+            mode: match peers.mode() {
+                CacheMode::Branching => "branching",
+                CacheMode::Linear => "linear",
+                CacheMode::Off => "off",
+            },
+            hits: counters.hits,
+            misses: counters.misses,
+            logical_connections: counters.logical_connections,
+            physical_connections: counters.physical_connections,
+            peer_starts: counters.peer_starts,
+            replayed_bytes: counters.replayed_bytes,
+            late_answers: counters.late_answers,
+        })
+    }
+}
+
+/// What each peer was told, as text.
+pub fn sent_text(sent: &BTreeMap<String, Vec<Vec<u8>>>) -> BTreeMap<String, Vec<String>> {
+    let text = |said: &Vec<Vec<u8>>| said.iter().map(|bytes| escape(bytes)).collect();
+    sent.iter().map(|(to, said)| (to.clone(), text(said))).collect()
 }
 
 #[derive(Clone, Debug, Default, Serialize)]

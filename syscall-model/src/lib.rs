@@ -18,6 +18,7 @@ pub mod futex;
 pub mod handlers;
 pub mod memory;
 pub mod model;
+pub mod net;
 pub mod object;
 pub mod output;
 pub mod process;

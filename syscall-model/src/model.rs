@@ -8,6 +8,7 @@ use crate::fd::{Description, Files, Kind, OfdId, PollEvents};
 use crate::fs::{FileSystem, Host};
 use crate::futex::Futexes;
 use crate::memory::GuestMemory;
+use crate::net::Network;
 use crate::output::Output;
 use crate::process::Process;
 use crate::random::Random;
@@ -86,6 +87,7 @@ pub struct Cx<'a> {
     pub model: &'a mut Model,
     pub mem: &'a mut dyn GuestMemory,
     pub host: &'a dyn Host,
+    pub net: &'a mut dyn Network,
     /// The thread that makes the call.
     pub tid: Tid,
     /// Why the call runs now.
@@ -216,6 +218,35 @@ impl Model {
         wait.deadline
             .filter(|&d| d <= self.clock.now())
             .map(|_| Wake::TimedOut)
+    }
+
+    /// Does any thread wait for a client: to be connected to, or to be told something by one?
+    pub fn awaits_clients(&self) -> bool {
+        self.threads
+            .values()
+            .any(|thread| self.thread_awaits_clients(thread))
+    }
+
+    /// Does this thread?
+    pub fn thread_awaits_clients(&self, thread: &Thread) -> bool {
+        match thread.wait.as_ref().map(|wait| &wait.on) {
+            Some(WaitFor::Ready(list)) => list.iter().any(|&(id, _)| self.leads_to_clients(id)),
+            _ => false,
+        }
+    }
+
+    fn leads_to_clients(&self, id: OfdId) -> bool {
+        match self.files.get(id).map(|description| &description.kind) {
+            Some(Kind::Socket(socket)) => {
+                let socket = self.channels.sockets.get(socket);
+                socket.is_some_and(|s| s.listening.is_some() || s.client.is_some())
+            }
+            Some(Kind::Epoll(epoll)) => {
+                let epoll = self.channels.epolls.get(epoll);
+                epoll.is_some_and(|epoll| epoll.descriptions().any(|id| self.leads_to_clients(id)))
+            }
+            _ => false,
+        }
     }
 
     /// The earliest moment at which time alone changes something.

@@ -1,6 +1,7 @@
 //! What an operation touches: the ground of partial-order reduction and of readable traces.
 
 use crate::fd::OfdId;
+use crate::net::Endpoint;
 use crate::thread::Tid;
 
 /// Something that two operations may meet at.
@@ -26,6 +27,12 @@ pub enum Object {
     Process,
     /// The virtual clock and timers.
     Clock,
+    /// How many connections were opened to this address, and who is bound to it.
+    Destination(Endpoint),
+    /// One client process: what is said to it on any of its connections.
+    Client(u32),
+    /// Who is accepted next.
+    Clients,
     /// Anything: dependent with every operation.
     Everything,
 }

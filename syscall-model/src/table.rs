@@ -7,11 +7,12 @@
 use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::handlers::{
-    attributes, changes, clock, descriptors, dirs, epoll, eventfd, exec, files, futex, identity, invisible,
-    io, limits, locks, mapping, memory, messages, misc, names, pipe, poll, scheduling, select, signalfd,
-    signals, sockets, sockopt, threads, timerfd, timers, transfers, volumes,
+    accept, attributes, changes, clock, descriptors, dirs, epoll, eventfd, exec, files, futex, identity,
+    invisible, io, limits, locks, mapping, memory, messages, misc, names, pipe, poll, scheduling, select,
+    signalfd, signals, sockets, sockopt, threads, timerfd, timers, transfers, volumes,
 };
 use crate::model::Cx;
+use crate::net::mirror;
 use crate::signals::Signals;
 use Fate::*;
 use syscalls::{Errno, Sysno};
@@ -56,6 +57,7 @@ pub fn lookup(sysno: Sysno) -> &'static Row {
 
 pub(crate) fn execute(cx: &mut Cx, call: &Call) -> Outcome {
     let outcome = dispatch(cx, call);
+    mirror::settle(cx.model, cx.net);
     // Masks, threads and waits may have changed, and with them who takes a pending signal.
     Signals::settle(cx.model);
     cx.model.stack_pointer = 0;
@@ -82,7 +84,11 @@ fn dispatch(cx: &mut Cx, call: &Call) -> Outcome {
 
 pub(crate) fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
     match lookup(call.sysno).fate {
-        Model(_, prepare) => prepare(cx, call),
+        Model(_, prepare) => {
+            let prepared = prepare(cx, call);
+            mirror::settle(cx.model, cx.net);
+            prepared
+        }
         _ => Prepared::invisible(),
     }
 }
@@ -191,18 +197,18 @@ pub static TABLE: [Row; ROWS] = [
     row(Sysno::setitimer, Model(timers::setitimer, timers::prepare), "on the virtual clock, also the timers of processor time"),
     row(Sysno::getpid, Model(identity::getpid, invisible), "virtual process id, the same in every run"),
     row(Sysno::sendfile, Model(transfers::sendfile, transfers::prepare_sendfile), "a read and a write in the model"),
-    row(Sysno::socket, Model(sockets::socket, pipe::prepare_new), "Unix sockets are made but reach nobody; Internet sockets stop the run"),
-    row(Sysno::connect, Model(sockets::connect, sockets::prepare_change), "nobody listens at a Unix address"),
-    row(Sysno::accept, Model(sockets::accept, sockets::prepare_look), "no socket listens"),
+    row(Sysno::socket, Model(sockets::socket, pipe::prepare_new), "streams and datagrams over IPv4, IPv6 and Unix addresses; other families are refused"),
+    row(Sysno::connect, Model(sockets::connect, sockets::prepare_connect), "to a socket of the program itself, or to a peer through the network behind the model"),
+    row(Sysno::accept, Model(accept::accept, accept::prepare), "a connection of the program to itself, or the next one of a client"),
     row(Sysno::sendto, Model(messages::sendto, messages::prepare_send), "socket buffers live in the model"),
     row(Sysno::recvfrom, Model(messages::recvfrom, messages::prepare_receive), "socket buffers live in the model"),
     row(Sysno::sendmsg, Model(messages::sendmsg, messages::prepare_send), "socket buffers live in the model, descriptors in flight too"),
     row(Sysno::recvmsg, Model(messages::recvmsg, messages::prepare_receive), "socket buffers live in the model, descriptors in flight too"),
     row(Sysno::shutdown, Model(sockets::shutdown, sockets::prepare_change), "the peer in the model sees it"),
-    row(Sysno::bind, Model(sockets::bind, sockets::prepare_change), "named sockets are not modelled and stop the run"),
-    row(Sysno::listen, Model(sockets::listen, sockets::prepare_change), "no socket has a name to listen at"),
-    row(Sysno::getsockname, Model(sockets::getsockname, sockets::prepare_look), "sockets of the model have no names"),
-    row(Sysno::getpeername, Model(sockets::getpeername, sockets::prepare_look), "sockets of the model have no names"),
+    row(Sysno::bind, Model(sockets::bind, sockets::prepare_bind), "names live in the model; where clients are to come, the network reserves the address too"),
+    row(Sysno::listen, Model(sockets::listen, sockets::prepare_change), "the model holds the backlog; clients are started when the program first looks for them"),
+    row(Sysno::getsockname, Model(sockets::getsockname, sockets::prepare_look), "ports that nobody chose depend on the connection, not on the order of events"),
+    row(Sysno::getpeername, Model(sockets::getpeername, sockets::prepare_look), "a client has a made-up port, the same in every schedule"),
     row(Sysno::socketpair, Model(sockets::socketpair, pipe::prepare_new), "two connected sockets in the model"),
     row(Sysno::setsockopt, Model(sockopt::setsockopt, sockets::prepare_change), "options with an effect have it, harmless ones are kept"),
     row(Sysno::getsockopt, Model(sockopt::getsockopt, sockets::prepare_change), "reads what is set; SO_ERROR is told once"),
@@ -438,7 +444,7 @@ pub static TABLE: [Row; ROWS] = [
     row(Sysno::fallocate, Model(changes::fallocate, changes::prepare_fd), "extending and zeroing in the overlay; collapsing and inserting are refused"),
     row(Sysno::timerfd_settime, Model(timerfd::set, timerfd::prepare_set), "expirations are counted from the virtual clock"),
     row(Sysno::timerfd_gettime, Model(timerfd::get, timerfd::prepare_get), "expirations are counted from the virtual clock"),
-    row(Sysno::accept4, Model(sockets::accept, sockets::prepare_look), "no socket listens"),
+    row(Sysno::accept4, Model(accept::accept, accept::prepare), "a connection of the program to itself, or the next one of a client"),
     row(Sysno::signalfd4, Model(signalfd::signalfd4, signalfd::prepare), "reads the pending signals of the model"),
     row(Sysno::eventfd2, Model(eventfd::eventfd2, pipe::prepare_new), "counters live in the model"),
     row(Sysno::epoll_create1, Model(epoll::create1, pipe::prepare_new), "interest and ready lists live in the model"),

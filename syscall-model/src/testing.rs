@@ -5,6 +5,7 @@ use crate::effect::{Effect, Outcome, Prepared};
 use crate::fs::Host;
 use crate::memory::FlatMemory;
 use crate::model::{Config, Cx, Model};
+use crate::net::NoNetwork;
 use crate::thread::{Pending, Tid};
 use crate::wait::Wake;
 use syscalls::{Errno, Sysno};
@@ -19,6 +20,7 @@ impl Host for NoFiles {}
 pub struct Kernel {
     pub model: Model,
     pub mem: FlatMemory,
+    pub net: NoNetwork,
 }
 
 impl Kernel {
@@ -28,6 +30,7 @@ impl Kernel {
         Self {
             model: Model::new(&Config::default()),
             mem: FlatMemory::new(BASE, 0x4000),
+            net: NoNetwork,
         }
     }
 
@@ -36,6 +39,7 @@ impl Kernel {
             model: &mut self.model,
             mem: &mut self.mem,
             host: &NoFiles,
+            net: &mut self.net,
             tid,
             wake,
         }

@@ -84,7 +84,7 @@ fn record(
         steps.push(session.step(choice.thread)?);
     }
     let end = session.end().cloned().unwrap_or(End::Cut);
-    let found = system.violations_of(&session);
+    let found = system.violations_of(&mut session)?;
     let violation = found
         .into_iter()
         .find(|violation| same(violation))

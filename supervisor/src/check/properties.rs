@@ -1,10 +1,11 @@
 //! What counts as a violation, and how an execution ended.
 
-use crate::report::{Outcome, escape};
+use crate::report::{Outcome, escape, sent_text};
 use crate::session::Session;
 use crate::trace::{End, signal_name};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The kinds of CLI.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -16,6 +17,8 @@ pub enum ViolationKind {
     Race,
     Exit,
     Output,
+    Traffic,
+    Peer,
 }
 
 impl ViolationKind {
@@ -27,6 +30,8 @@ impl ViolationKind {
             ViolationKind::Race => "race",
             ViolationKind::Exit => "exit",
             ViolationKind::Output => "output",
+            ViolationKind::Traffic => "traffic",
+            ViolationKind::Peer => "peer",
         }
     }
 }
@@ -46,8 +51,11 @@ pub struct Ending {
     pub exit: Option<i32>,
     pub signal: Option<i32>,
     pub deadlock: bool,
+    pub idle: bool,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
+    /// What each peer was told.
+    pub sent: BTreeMap<String, Vec<Vec<u8>>>,
 }
 
 impl Ending {
@@ -65,6 +73,8 @@ impl Ending {
                 None
             },
             deadlock: *end == End::Deadlock,
+            idle: *end == End::Idle,
+            sent: session.network().sent(),
             stdout: output.stdout.bytes(),
             stderr: output.stderr.bytes(),
         }
@@ -74,11 +84,11 @@ impl Ending {
         Outcome {
             exit: self.exit,
             signal: self.signal,
-            idle: false,
+            idle: self.idle,
             deadlock: self.deadlock,
             stdout: escape(&self.stdout),
             stderr: escape(&self.stderr),
-            sent: Default::default(),
+            sent: sent_text(&self.sent),
             executions,
         }
     }
@@ -90,6 +100,10 @@ pub struct Properties {
     pub expect_exit: Option<i32>,
     pub forbid: Vec<Regex>,
     pub require: Vec<Regex>,
+    pub forbid_sent: Vec<Regex>,
+    pub require_sent: Vec<Regex>,
+    /// The exit status that every client must have which ends.
+    pub expect_client_exit: Option<i32>,
 }
 
 impl Properties {
@@ -127,7 +141,61 @@ impl Properties {
                 ));
             }
         }
+        found.extend(self.traffic_violations(session));
         found
+    }
+
+    fn traffic_violations(&self, session: &Session) -> Vec<Violation> {
+        let patterns = self.forbid_sent.iter().map(|p| (p, true));
+        let patterns: Vec<_> = patterns
+            .chain(self.require_sent.iter().map(|p| (p, false)))
+            .collect();
+        if patterns.is_empty() {
+            return Vec::new();
+        }
+        let sent = session.network().sent();
+        let violated = |&(pattern, forbidden): &(&Regex, bool)| {
+            let hit = sent
+                .iter()
+                .find(|(_, said)| said.iter().any(|said| pattern.is_match(said)));
+            match (hit, forbidden) {
+                (Some((to, _)), true) => Some(format!(
+                    "what {to} was sent matches {pattern}, which is forbidden"
+                )),
+                (None, false) => Some(format!(
+                    "nothing that was sent matches {pattern}, which is required"
+                )),
+                _ => None,
+            }
+        };
+        let violation = |message| Violation {
+            kind: ViolationKind::Traffic,
+            message,
+            thread: None,
+        };
+        patterns.iter().filter_map(violated).map(violation).collect()
+    }
+
+    /// Clients that ended otherwise than they should.
+    pub fn client_violations(&self, exits: &[Option<i32>]) -> Vec<Violation> {
+        let ended = exits
+            .iter()
+            .enumerate()
+            .filter_map(|(client, exit)| Some((client, (*exit)?)));
+        let wrong = ended.filter(|(_, status)| {
+            self.expect_client_exit
+                .is_some_and(|expected| expected != *status)
+        });
+        wrong
+            .map(|(client, status)| Violation {
+                kind: ViolationKind::Peer,
+                message: match status {
+                    0.. => format!("client {client} exited with status {status}"),
+                    _ => format!("client {client} was killed by {}", signal_name(-status)),
+                },
+                thread: None,
+            })
+            .collect()
     }
 }
 
@@ -154,7 +222,7 @@ fn built_in(session: &Session, end: &End) -> Option<Violation> {
             message: deadlock_message(session),
             thread: None,
         }),
-        End::Exited(_) | End::Cut => None,
+        End::Exited(_) | End::Cut | End::Idle => None,
     }
 }
 

@@ -72,11 +72,17 @@ impl CheckSystem {
     }
 
     /// What the current state violates.
-    pub fn violations_of(&self, session: &Session) -> Vec<Violation> {
-        match session.end() {
-            Some(end) => self.properties.violations(session, end),
+    pub fn violations_of(&self, session: &mut Session) -> Result<Vec<Violation>, Failure> {
+        Ok(match session.end().cloned() {
+            Some(end) => {
+                let mut found = self.properties.violations(session, &end);
+                if self.properties.expect_client_exit.is_some() {
+                    found.extend(self.properties.client_violations(&session.client_exits()?));
+                }
+                found
+            }
             None => properties::standing(session),
-        }
+        })
     }
 
     /// The backend that will be used, as far as it can be told before the start.
@@ -201,7 +207,7 @@ impl System for CheckSystem {
         let running =
             last.filter(|tid| enabled.contains(tid) && session.model().thread(*tid).idle_yields == 0);
         let live = session.model().threads.keys().copied();
-        let gone = matches!(session.end(), Some(end) if *end != End::Deadlock);
+        let gone = matches!(session.end(), Some(end) if !matches!(end, End::Deadlock | End::Idle));
         let blocked = live
             .filter(|tid| !gone && !enabled.contains(tid))
             .map(candidate)
@@ -231,8 +237,12 @@ impl System for CheckSystem {
         match session.end().cloned() {
             Some(end) => {
                 report.violations = properties.violations(session, &end);
+                if properties.expect_client_exit.is_some() {
+                    let exits = session.client_exits()?;
+                    report.violations.extend(properties.client_violations(&exits));
+                }
                 report.end = Some(Ending::of(session, &end));
-                if end != End::Deadlock {
+                if !matches!(end, End::Deadlock | End::Idle) {
                     report.performed = Some(announced.and_ending());
                 }
             }

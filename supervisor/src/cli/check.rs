@@ -1,5 +1,6 @@
 //! `tracefork check`: every schedule.
 
+use super::peers::PeerArgs;
 use super::run::{SutArgs, session_options, write_json};
 use crate::check::counterexample::{self, Counterexample};
 use crate::check::graph::Graph;
@@ -24,6 +25,8 @@ use std::time::Duration;
 pub struct Args {
     #[command(flatten)]
     pub sut: SutArgs,
+    #[command(flatten)]
+    pub peers: PeerArgs,
     /// The order of the search.
     #[arg(long, value_enum, default_value = "dfs")]
     pub search: SearchArg,
@@ -72,6 +75,15 @@ pub struct Args {
     /// Every output must match (repeatable).
     #[arg(long, value_name = "REGEX", value_parser = parse_regex)]
     pub require: Vec<Regex>,
+    /// Nothing that a peer is sent may match (repeatable).
+    #[arg(long, value_name = "REGEX", value_parser = parse_regex)]
+    pub forbid_sent: Vec<Regex>,
+    /// Something that a peer is sent must match (repeatable).
+    #[arg(long, value_name = "REGEX", value_parser = parse_regex)]
+    pub require_sent: Vec<Regex>,
+    /// The exit status that every client must have, if it ends.
+    #[arg(long, value_name = "CODE")]
+    pub expect_client_exit: Option<i32>,
     /// Workers.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: u32,
@@ -154,7 +166,8 @@ fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
-    let options = session_options(&args.sut, &args.command)?;
+    let mut options = session_options(&args.sut, &args.command)?;
+    options.peers = args.peers.start()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
@@ -164,14 +177,30 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let graph = args.graph.as_ref().map(|_| Graph::default());
     let result = search(args, &options, &stop, &backend, graph.as_ref(), quiet);
     let backend = backend.into_inner().unwrap_or_default();
+    // Before counterexamples are made shorter, which asks peers anew.
+    let cache = report::Cache::of(&options.peers);
+    options.peers.save()?;
     if let Some(failure) = result.failure {
-        return Err(search_failure(failure));
+        let failure = search_failure(failure);
+        if let Some(path) = &args.json {
+            let report = Report {
+                verdict: "error",
+                error: Some(failure.reason.clone()),
+                cache,
+                ..Report::default()
+            };
+            // The reason itself is what the user must see; that it could not be written down as well is not.
+            let _ = write_json(path, &report);
+        }
+        return Err(failure);
     }
     if let (Some(graph), Some(path)) = (&graph, &args.graph) {
         write_graph(path, graph, &result)?;
     }
     let found = counterexamples(args, &options, &result)?;
-    let report = make_report(args, &result, &found, backend);
+    let mut report = make_report(args, &result, &found, backend);
+    report.cache = cache;
+    report.notes.extend(super::peers::notes(&options.peers));
     if let Some(path) = &args.json {
         write_json(path, &report)?;
     }
@@ -272,6 +301,9 @@ fn system(args: &Args, options: Options) -> Result<CheckSystem, Failure> {
         expect_exit: args.expect_exit,
         forbid: args.forbid.clone(),
         require: args.require.clone(),
+        forbid_sent: args.forbid_sent.clone(),
+        require_sent: args.require_sent.clone(),
+        expect_client_exit: args.expect_client_exit,
     };
     let choice = match args.checkpoint {
         CheckpointArg::Auto => CheckpointChoice::Auto,

@@ -4,6 +4,7 @@ pub mod check;
 mod demo;
 mod doctor;
 mod packaging;
+pub mod peers;
 mod replay;
 mod run;
 mod show;
@@ -79,6 +80,11 @@ impl From<PreemptArg> for Preempt {
 
 /// Parses the command line and carries it out.
 pub fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1).peekable();
+    if arguments.next_if(|first| first == "__peer").is_some() {
+        // Peers are started by a copy of ourselves that looks after them.
+        return ::peers::peer_main(arguments);
+    }
     match execute(std::env::args_os(), false) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {

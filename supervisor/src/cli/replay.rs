@@ -2,6 +2,7 @@
 
 use crate::error::Failure;
 use crate::execution;
+use crate::network::Peers;
 use crate::program::Program;
 use crate::session::Options;
 use crate::trace::{self, End, Trace};
@@ -98,6 +99,7 @@ pub(super) fn options(
         config: trace.config.clone(),
         preempt: trace.preempt,
         core: Some(super::run::current_core()),
+        peers: Peers::default(),
     })
 }
 

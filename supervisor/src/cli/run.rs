@@ -1,8 +1,10 @@
 //! `tracefork run`: one schedule.
 
 use super::PreemptArg;
+use super::peers::PeerArgs;
 use crate::error::{ExitCode, Failure};
 use crate::execution::{self, Execution};
+use crate::network::Peers;
 use crate::program::Program;
 use crate::report::{self, Outcome, Report, Violation};
 use crate::schedule::RandomScheduler;
@@ -25,6 +27,8 @@ pub struct Args {
     pub seed: u64,
     #[command(flatten)]
     pub sut: SutArgs,
+    #[command(flatten)]
+    pub peers: PeerArgs,
     /// Write the schedule to FILE, for `tracefork replay`.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -118,7 +122,8 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
 }
 
 fn run(args: &Args, quiet: bool, started: Instant) -> Result<u8, Failure> {
-    let options = session_options(&args.sut, &args.command)?;
+    let mut options = session_options(&args.sut, &args.command)?;
+    options.peers = args.peers.start()?;
     let execution = execute(args, &options)?;
     if args.check_determinism {
         check_again(args, &options, &execution)?;
@@ -128,6 +133,7 @@ fn run(args: &Args, quiet: bool, started: Instant) -> Result<u8, Failure> {
         trace::format::write(path, &execution.trace(&options, args.seed)?)?;
     }
     keep_writes(args, &execution)?;
+    options.peers.save()?;
     let to_stdout = args.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
     if !to_stdout {
         forward_output(&execution)?;
@@ -215,6 +221,7 @@ pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, 
         config,
         preempt: args.preempt.into(),
         core: Some(current_core()),
+        peers: Peers::default(),
         program,
     })
 }
@@ -318,16 +325,16 @@ fn report(args: &Args, execution: &Execution, started: Instant) -> Report {
     let (exit, signal) = match execution.end {
         End::Exited(status) => (Some(status), None),
         End::Killed(signal) => (None, Some(signal)),
-        End::Deadlock | End::Cut => (None, None),
+        End::Deadlock | End::Cut | End::Idle => (None, None),
     };
     let outcome = Outcome {
         exit,
         signal,
-        idle: false,
+        idle: execution.end == End::Idle,
         deadlock: execution.end == End::Deadlock,
         stdout: report::escape(&model.output.stdout.bytes()),
         stderr: report::escape(&model.output.stderr.bytes()),
-        sent: Default::default(),
+        sent: report::sent_text(&execution.session.network().sent()),
         executions: 1,
     };
     let violations: Vec<Violation> = violation(args, execution).into_iter().collect();
@@ -343,6 +350,7 @@ fn report(args: &Args, execution: &Execution, started: Instant) -> Report {
         transitions: steps,
         executions: u64::from(execution.end != End::Cut),
         max_depth: steps,
+        cache: report::Cache::of(execution.session.network().peers()),
         outcomes: if execution.end == End::Cut {
             Vec::new()
         } else {
@@ -357,7 +365,7 @@ fn violation(args: &Args, execution: &Execution) -> Option<Violation> {
         End::Killed(libc::SIGABRT) => ("assert", execution.session.crash().map(|crash| crash.thread)),
         End::Killed(_) => ("crash", execution.session.crash().map(|crash| crash.thread)),
         End::Deadlock => ("deadlock", None),
-        End::Exited(_) | End::Cut => return None,
+        End::Exited(_) | End::Cut | End::Idle => return None,
     };
     Some(Violation {
         kind,
@@ -406,7 +414,7 @@ fn exit_code(args: &Args, execution: &Execution, report: &Report) -> u8 {
         match execution.end {
             End::Exited(status) => return status as u8,
             End::Killed(signal) => return 128 + signal as u8,
-            End::Deadlock | End::Cut => {}
+            End::Deadlock | End::Cut | End::Idle => {}
         }
     }
     match report.verdict {

@@ -40,6 +40,17 @@ pub fn print(report: &Report, found: &[Counterexample]) {
             checkpoints.reexecuted_steps
         );
     }
+    if let Some(cache) = &report.cache {
+        println!(
+            "  cache ({}) {} hits, {} misses; connections {} logical, {} physical; {} peers started",
+            cache.mode,
+            cache.hits,
+            cache.misses,
+            cache.logical_connections,
+            cache.physical_connections,
+            cache.peer_starts
+        );
+    }
     // The last line is a command, ready to be copied.
     if let Some(counterexample) = found.first() {
         println!("tracefork replay {}", counterexample.path.display());
@@ -71,10 +82,11 @@ fn print_counterexample(found: &Counterexample) {
 fn print_outcomes(report: &Report) {
     println!("{} outcome(s):", report.outcomes.len());
     for outcome in report.outcomes.iter().take(MAX_OUTCOMES) {
-        let end = match (outcome.exit, outcome.signal, outcome.deadlock) {
-            (Some(status), ..) => format!("exit {status}"),
-            (_, Some(signal), _) => crate::trace::signal_name(signal),
-            (_, _, true) => "deadlock".to_owned(),
+        let end = match (outcome.exit, outcome.signal) {
+            (Some(status), _) => format!("exit {status}"),
+            (_, Some(signal)) => crate::trace::signal_name(signal),
+            _ if outcome.deadlock => "deadlock".to_owned(),
+            _ if outcome.idle => "idle".to_owned(),
             _ => "no end".to_owned(),
         };
         println!(

@@ -1,9 +1,8 @@
-//! Which threads can move, and when time passes.
+//! Which threads can move.
 
 use super::Session;
 use super::memory::TaskMemory;
 use crate::hooks::{self, Blocked};
-use crate::trace::End;
 use std::collections::BTreeSet;
 use syscall_model::{Pending, Sysno, Tid, Wake};
 
@@ -74,35 +73,8 @@ impl Session {
         hooks::would_block(&op, tid, &TaskMemory::new(task))
     }
 
-    /// After a transition: if nobody can move, or all who can only yield, time passes; if that does not help
-    /// either, the execution has ended.
-    pub(super) fn settle(&mut self) {
-        while self.ended.is_none() {
-            let able: Vec<Tid> = self.able().collect();
-            if !able.iter().all(|&tid| self.idles(tid)) {
-                return;
-            }
-            let now = self.model.clock.now();
-            match self.model.next_deadline().filter(|&deadline| deadline > now) {
-                Some(deadline) => {
-                    self.model.advance_clock(deadline);
-                    for thread in self.model.threads.values_mut() {
-                        thread.idle_yields = 0;
-                    }
-                }
-                None if able
-                    .iter()
-                    .all(|tid| self.contexts.get(tid).is_some_and(|c| c.spins)) =>
-                {
-                    self.ended = Some(End::Deadlock);
-                }
-                None => return,
-            }
-        }
-    }
-
     /// Does this thread do nothing but yield?
-    fn idles(&self, tid: Tid) -> bool {
+    pub(super) fn idles(&self, tid: Tid) -> bool {
         let thread = self.model.thread(tid);
         if self.model.signals.deliverable(thread).is_some() {
             return false;

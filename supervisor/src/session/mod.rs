@@ -16,7 +16,8 @@
 //! - `core.rs`: all of this as a core file
 //! - `footprint.rs`: what a pending operation touches
 //! - `residue.rs`: dead stack memory is wiped
-//! - `enabled.rs`: which threads can move; when time passes
+//! - `enabled.rs`: which threads can move
+//! - `idle.rs`: what happens when none can: time passes, a peer speaks after all, the end
 
 mod calls;
 mod context;
@@ -25,6 +26,7 @@ mod emulate;
 mod enabled;
 mod footprint;
 mod hooked;
+mod idle;
 mod image;
 mod memory;
 mod residue;
@@ -43,6 +45,7 @@ pub use snapshot::Snapshot;
 use crate::code::{Code, Mapping};
 use crate::error::Failure;
 use crate::hooks::Preempt;
+use crate::network::{PeerNetwork, Peers};
 use crate::objects::Objects;
 use crate::program::Program;
 use crate::symbols::Symbolizer;
@@ -68,6 +71,8 @@ pub struct Options {
     pub preempt: Preempt,
     /// The core for supervisor and task: a stop costs less than half on one core.
     pub core: Option<usize>,
+    /// The other ends of its connections.
+    pub peers: Peers,
 }
 
 /// A crash, with the thread that had it.
@@ -88,6 +93,9 @@ pub struct Session {
     /// Whose extended processor state the kernel task has.
     loaded: Tid,
     host: ProcessHost,
+    network: PeerNetwork,
+    /// How often only time has passed since a peer was last spoken to, while clients were waited for.
+    quiet: idle::Quiet,
     code: Code,
     options: Options,
     ended: Option<End>,
@@ -125,12 +133,15 @@ impl Session {
         let ticker = Ticker::start(spin::TICK)
             .map_err(|errno| Failure::unsupported(format!("no timer for the supervisor: {errno}")))?;
         let pid = options.config.pid;
+        let network = PeerNetwork::new(options.peers.clone())?;
         let mut session = Self {
             host: ProcessHost::new(task.pid(), &options),
             task: Some(task),
             model: Model::new(&options.config),
             contexts: BTreeMap::from([(pid, Context::default())]),
             loaded: pid,
+            network,
+            quiet: idle::Quiet::default(),
             code: Code::new(options.preempt),
             options,
             ended: None,
@@ -151,6 +162,15 @@ impl Session {
 
     pub fn model(&self) -> &Model {
         &self.model
+    }
+
+    pub fn network(&self) -> &PeerNetwork {
+        &self.network
+    }
+
+    /// The exit statuses of the clients that have ended.
+    pub fn client_exits(&mut self) -> Result<Vec<Option<i32>>, Failure> {
+        self.network.client_exits()
     }
 
     pub fn host(&self) -> &ProcessHost {
@@ -209,10 +229,13 @@ impl Session {
             model: &mut self.model,
             mem: &mut mem,
             host: &self.host,
+            net: &mut self.network,
             tid,
             wake,
         };
-        Ok(work(&mut cx))
+        let result = work(&mut cx);
+        self.network.take_failure()?;
+        Ok(result)
     }
 }
 

@@ -1,11 +1,13 @@
 //! The extended state without the task's memory: what a checkpoint saves beside the pages, and what identifies it.
 
 use super::residue::Regions;
+use super::idle::Quiet;
 use super::{Context, Crash, Session};
 use crate::code::{Code, Mapping};
 use crate::error::Failure;
 use crate::trace::End;
 use checkpoint::ThreadStack;
+use peers::PeerState;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -18,6 +20,8 @@ use xxhash_rust::xxh3::Xxh3;
 pub struct Snapshot {
     model: Model,
     contexts: BTreeMap<Tid, Context>,
+    peers: PeerState,
+    quiet: Quiet,
     loaded: Tid,
     /// Extended state of the loaded thread.
     xstate: XState,
@@ -36,6 +40,8 @@ impl Session {
         Ok(Snapshot {
             model: self.model.clone(),
             contexts: self.contexts.clone(),
+            peers: self.network.state().clone(),
+            quiet: self.quiet.clone(),
             loaded: self.loaded,
             xstate,
             code: self.code.clone(),
@@ -51,6 +57,8 @@ impl Session {
     pub fn revert(&mut self, snapshot: &Snapshot) -> Result<(), Failure> {
         self.model.clone_from(&snapshot.model);
         self.contexts.clone_from(&snapshot.contexts);
+        self.network.go_to(snapshot.peers.clone())?;
+        self.quiet.clone_from(&snapshot.quiet);
         self.loaded = snapshot.loaded;
         self.code.clone_from(&snapshot.code);
         self.layout_version = snapshot.layout_version;
@@ -75,6 +83,8 @@ impl Session {
         let loaded = self.task()?.xstate()?;
         let mut hasher = Xxh3::new();
         self.model.hash(&mut hasher);
+        hasher.write_u128(self.network.state().id());
+        hasher.write_u32(self.quiet.ticks);
         for (tid, context) in &self.contexts {
             tid.hash(&mut hasher);
             context.regs.hash(&mut hasher);

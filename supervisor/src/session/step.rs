@@ -58,7 +58,7 @@ impl Session {
         let stands = self.contexts.get(&tid).map_or(before, |context| context.regs);
         self.wipe_residue(tid, &stands)?;
         self.moved(tid, &operation, &before);
-        self.settle();
+        self.settle()?;
         Ok(Step {
             thread: tid,
             operation,

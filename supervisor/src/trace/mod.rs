@@ -93,6 +93,8 @@ pub enum End {
     Deadlock,
     /// The step limit was reached.
     Cut,
+    /// All wait for clients, and none has anything more to say.
+    Idle,
 }
 
 impl fmt::Display for Operation {
@@ -137,6 +139,7 @@ impl fmt::Display for End {
             End::Killed(signal) => write!(f, "killed by signal {signal} ({})", signal_name(*signal)),
             End::Deadlock => write!(f, "deadlock: no thread can go on"),
             End::Cut => write!(f, "stopped at the step limit"),
+            End::Idle => write!(f, "idle: all wait for clients that have nothing more to say"),
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod control;
 pub mod epoll;
 pub mod eventfd;
 pub mod io;
+pub mod named;
 pub mod pipe;
 pub mod signalfd;
 pub mod socket;
@@ -23,6 +24,8 @@ pub use io::{prepare_read, prepare_write, read, read_some, write, write_some};
 use crate::clock::Nanos;
 use crate::fd::{Description, Kind, OfdId, PollEvents};
 use crate::model::Model;
+use crate::net::Key;
+use crate::net::mirror::Told;
 use crate::object::{Access, Object, Touch};
 use crate::thread::Tid;
 use epoll::Epoll;
@@ -53,9 +56,26 @@ pub struct Channels {
     /// Few, and all are walked at each change; each is itself cheap to clone.
     pub(crate) epolls: BTreeMap<EpollId, Epoll>,
     next: u32,
+    /// What peers are to be told when the call under way ends.
+    pub(crate) outbox: Vec<Told>,
+    /// The call under way may have changed what can come in.
+    pub(crate) stale: bool,
+    /// The program has looked for clients at a listening socket: from then on they are there.
+    pub(crate) clients_awaited: bool,
+    next_port: u16,
 }
 
+/// Where ports begin that the model chooses for sockets which nobody outside sees.
+const FIRST_PORT: u16 = 45_000;
+
 impl Channels {
+    /// A port for a socket of the program that asked for any.
+    pub(crate) fn choose_port(&mut self) -> u16 {
+        let port = FIRST_PORT + self.next_port % 10_000;
+        self.next_port += 1;
+        port
+    }
+
     pub(crate) fn allocate(&mut self) -> ChannelId {
         self.next += 1;
         ChannelId(self.next)
@@ -237,6 +257,9 @@ fn touch_kind(model: &Model, kind: &Kind, how: Use, out: &mut Vec<Touch>) {
             touch(id.0, access);
             out.push(Touch::read(Object::Clock));
         }
+        Kind::Socket(id) if socket::is_networked(model, *id) => {
+            touch_network(model, *id, how, &mut ends, out);
+        }
         Kind::Socket(id) => {
             let socket = model.channels.sockets.get(id);
             let stream = socket.is_some_and(|s| s.style == socket::Style::Stream);
@@ -270,5 +293,54 @@ fn touch_kind(model: &Model, kind: &Kind, how: Use, out: &mut Vec<Touch>) {
         let watching = model.channels.epolls.iter();
         let watching = watching.filter(|(_, epoll)| ends.iter().any(|end| epoll.watches(end)));
         out.extend(watching.map(|(id, _)| Touch::write(Object::Channel(id.0))));
+    }
+}
+
+/// Operations on sockets that peers are at the other end of. What is written may be answered at once, so a write changes
+/// what can be read; and a client that is told something may answer on another of its connections, or open a new one.
+fn touch_network(model: &Model, id: ChannelId, how: Use, ends: &mut Vec<Kind>, out: &mut Vec<Touch>) {
+    let Some(socket) = model.channels.sockets.get(&id) else {
+        return;
+    };
+    let access = match how {
+        Use::Poll => Access::Read,
+        Use::Read | Use::Write | Use::Change => Access::Write,
+    };
+    out.push(Touch {
+        object: Object::Channel(id.0),
+        access,
+    });
+    if socket.listening.is_some() {
+        out.push(Touch::write(Object::Clients));
+    }
+    if let Some(client) = socket.client {
+        let says = matches!(how, Use::Write | Use::Change);
+        let access = if says { Access::Write } else { Access::Read };
+        out.push(Touch {
+            object: Object::Client(client),
+            access,
+        });
+        if says {
+            // Only accepting minds the order of what different clients are told.
+            out.push(Touch::read(Object::Clients));
+            let others = model.channels.sockets.iter();
+            let others =
+                others.filter(|(_, other)| other.client == Some(client) || other.listening.is_some());
+            ends.extend(others.map(|(id, _)| Kind::Socket(*id)));
+        }
+    }
+    let opened = |key: &Key| match key {
+        Key::Opened(to, _) => Some(to.as_ref().clone()),
+        Key::Accepted(_) => None,
+    };
+    // The how-manieth connection to a destination this is matters to the next one.
+    if how == Use::Write
+        && socket.style == socket::Style::Datagram
+        && let Some(to) = socket
+            .remote
+            .clone()
+            .or_else(|| socket.correspondents.values().find_map(opened))
+    {
+        out.push(Touch::write(Object::Destination(to)));
     }
 }

@@ -3,12 +3,17 @@
 //! Data waits at the receiver, so that what a call touches is clear: a send touches the peer, a receive the
 //! socket itself. A stream is one run of bytes, cut only where descriptors travel along (`SCM_RIGHTS`);
 //! datagrams and sequenced packets stay apart. The send buffer of a socket is what its peer has not read.
+//!
+//! A socket whose other end is another program's has [`Link::Peer`]: what it sends goes to the outbox, what it is sent is
+//! put into its queue by [`mirror`](crate::net::mirror). Addresses and listening are in [`named`](super::named).
 
 use super::bytes::ByteQueue;
 use super::{ChannelId, epoll};
 use crate::clock::Nanos;
 use crate::fd::{Kind, OfdId, PollEvents};
 use crate::model::Model;
+use crate::net::mirror::Told;
+use crate::net::{Endpoint, Key};
 use imbl::{OrdMap, Vector};
 use syscalls::Errno;
 
@@ -17,7 +22,7 @@ pub const DEFAULT_BUFFER: usize = 212_992;
 /// What the kernel charges for a small message on top of its bytes.
 const RECORD_OVERHEAD: usize = 768;
 
-const READABLE: PollEvents = PollEvents::IN.union(PollEvents::RDNORM);
+pub(crate) const READABLE: PollEvents = PollEvents::IN.union(PollEvents::RDNORM);
 const WRITABLE: PollEvents = PollEvents::OUT
     .union(PollEvents::WRNORM)
     .union(PollEvents::WRBAND);
@@ -51,11 +56,22 @@ impl Style {
 }
 
 /// What a socket is connected to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Link {
     Unconnected,
     /// Another socket of the program, which may be closed by now.
     Local(ChannelId),
+    /// Another program.
+    Peer(Key),
+}
+
+/// What makes a socket a listening one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Listening {
+    /// The accepting ends of connections that the program has made to itself.
+    pub backlog: Vector<ChannelId>,
+    /// A client wants to be accepted.
+    pub client_waits: bool,
 }
 
 /// A record, or a run of stream bytes with the descriptors that came with its first byte.
@@ -63,6 +79,8 @@ pub enum Link {
 struct Message {
     bytes: ByteQueue,
     rights: Vec<OfdId>,
+    /// Who sent a datagram.
+    from: Option<Endpoint>,
 }
 
 /// `SO_…` as set by the program. What has no effect in the model is kept to be read back.
@@ -90,6 +108,15 @@ pub struct Socket {
     /// `SO_ERROR`: told once.
     pub error: Option<Errno>,
     pub options: Options,
+    pub name: Option<Endpoint>,
+    pub remote: Option<Endpoint>,
+    pub listening: Option<Listening>,
+    /// A non-blocking connect went through and the program has not been told yet.
+    pub connect_succeeded: bool,
+    /// The client process at the other end.
+    pub client: Option<u32>,
+    /// The peers that a datagram socket has sent to.
+    pub correspondents: OrdMap<Endpoint, Key>,
 }
 
 /// What a receive got. The rights carry a reference each, which the caller must install or release.
@@ -101,6 +128,8 @@ pub struct Received {
     pub full_len: usize,
     /// End of file rather than an empty record: nothing more is to come.
     pub end: bool,
+    /// Who sent it, where that is said.
+    pub from: Option<Endpoint>,
 }
 
 impl Socket {
@@ -123,12 +152,28 @@ impl Socket {
                 pass_credentials: false,
                 plain: OrdMap::new(),
             },
+            name: None,
+            remote: None,
+            listening: None,
+            connect_succeeded: false,
+            client: None,
+            correspondents: OrdMap::new(),
         }
+    }
+
+    /// Of the Internet, not a Unix socket.
+    pub fn is_inet(&self) -> bool {
+        self.family != libc::AF_UNIX
+    }
+
+    /// How much more may come in.
+    pub(crate) fn room(&self) -> usize {
+        self.options.receive_buffer.saturating_sub(self.charged)
     }
 
     pub fn peer(&self) -> Option<ChannelId> {
         match self.link {
-            Link::Unconnected => None,
+            Link::Unconnected | Link::Peer(_) => None,
             Link::Local(peer) => Some(peer),
         }
     }
@@ -156,7 +201,11 @@ impl Socket {
         }
     }
 
-    fn deliver(&mut self, data: &[u8], rights: Vec<OfdId>) {
+    pub(crate) fn deliver(&mut self, data: &[u8], rights: Vec<OfdId>) {
+        self.deliver_from(data, rights, None);
+    }
+
+    pub(super) fn deliver_from(&mut self, data: &[u8], rights: Vec<OfdId>, from: Option<Endpoint>) {
         self.charged += self.charge(data.len());
         let merge = self.style == Style::Stream && rights.is_empty();
         if merge
@@ -168,6 +217,7 @@ impl Socket {
         }
         let mut message = Message {
             rights,
+            from,
             ..Message::default()
         };
         message.bytes.push(data);
@@ -201,16 +251,17 @@ impl Socket {
             rights: message.rights,
             full_len,
             end: false,
+            from: message.from,
         }
     }
 }
 
-fn socket(model: &Model, id: ChannelId) -> &Socket {
+pub(super) fn socket(model: &Model, id: ChannelId) -> &Socket {
     let sockets = &model.channels.sockets;
     sockets.get(&id).unwrap_or_else(|| panic!("no socket {}", id.0))
 }
 
-fn socket_mut(model: &mut Model, id: ChannelId) -> &mut Socket {
+pub(super) fn socket_mut(model: &mut Model, id: ChannelId) -> &mut Socket {
     let sockets = &mut model.channels.sockets;
     sockets
         .get_mut(&id)
@@ -218,7 +269,7 @@ fn socket_mut(model: &mut Model, id: ChannelId) -> &mut Socket {
 }
 
 /// The peer, unless there never was one or it is closed.
-fn live_peer(model: &Model, id: ChannelId) -> Option<(ChannelId, &Socket)> {
+pub(super) fn live_peer(model: &Model, id: ChannelId) -> Option<(ChannelId, &Socket)> {
     let peer = socket(model, id).peer()?;
     Some((peer, model.channels.sockets.get(&peer)?))
 }
@@ -242,6 +293,12 @@ pub fn has_room(model: &Model, id: ChannelId) -> bool {
 pub fn poll(model: &Model, id: ChannelId) -> PollEvents {
     let this = socket(model, id);
     let mut events = PollEvents::empty();
+    if let Some(listening) = &this.listening {
+        let waits = listening.client_waits || !listening.backlog.is_empty();
+        events.set(READABLE, waits || this.read_shut);
+        events.set(PollEvents::HUP, this.read_shut);
+        return events;
+    }
     events.set(PollEvents::ERR, this.error.is_some());
     events.set(PollEvents::HUP, this.read_shut && this.write_shut);
     events.set(PollEvents::RDHUP, this.read_shut);
@@ -251,13 +308,30 @@ pub fn poll(model: &Model, id: ChannelId) -> PollEvents {
     }
     // The kernel calls a socket writable when a quarter of its buffer is in use at most.
     events.set(WRITABLE, in_flight(model, id) * 4 <= this.options.send_buffer);
+    if this.is_inet() {
+        events -= PollEvents::WRBAND;
+    }
     events
+}
+
+/// Is another program, or the wish for one, at the other end?
+pub(crate) fn is_networked(model: &Model, id: ChannelId) -> bool {
+    let socket = model.channels.sockets.get(&id);
+    socket.is_some_and(|s| {
+        s.listening.is_some() || matches!(s.link, Link::Peer(_)) || s.is_inet() && s.style == Style::Datagram
+    })
 }
 
 /// Sends one record, or as much of a stream as fits. `EAGAIN` if nothing does. Takes the references of
 /// `rights` over if it succeeds.
 pub fn send(model: &mut Model, id: ChannelId, data: &[u8], rights: &[OfdId]) -> Result<usize, Errno> {
+    if socket(model, id).is_inet() {
+        return super::named::send(model, id, data);
+    }
     let this = socket_mut(model, id);
+    if let Link::Peer(key) = this.link.clone() {
+        return send_to_peer(model, id, key, data);
+    }
     let unconnected = this.link == Link::Unconnected;
     if this.style != Style::Stream {
         this.take_error()?;
@@ -288,6 +362,30 @@ pub fn send(model: &mut Model, id: ChannelId, data: &[u8], rights: &[OfdId]) -> 
     if data.is_empty() && receiver.style == Style::Stream {
         return Ok(0);
     }
+    send_locally(model, id, peer, data, rights)
+}
+
+/// Another program always has room: how much it takes at a time is not for the program under test to see.
+pub(super) fn send_to_peer(model: &mut Model, id: ChannelId, key: Key, data: &[u8]) -> Result<usize, Errno> {
+    let this = socket_mut(model, id);
+    this.take_error()?;
+    if this.write_shut {
+        return Err(Errno::EPIPE);
+    }
+    if !data.is_empty() {
+        model.channels.outbox.push(Told::Bytes(key, data.to_vec()));
+    }
+    Ok(data.len())
+}
+
+/// Sends to a socket of the program itself.
+pub(super) fn send_locally(
+    model: &mut Model,
+    id: ChannelId,
+    peer: ChannelId,
+    data: &[u8],
+    rights: &[OfdId],
+) -> Result<usize, Errno> {
     let room = socket(model, id)
         .options
         .send_buffer
@@ -311,6 +409,16 @@ pub fn send(model: &mut Model, id: ChannelId, data: &[u8], rights: &[OfdId]) -> 
         READABLE | PollEvents::RDBAND | PollEvents::PRI,
     );
     Ok(len)
+}
+
+/// A datagram from a peer or from the program itself.
+pub(crate) fn deliver_datagram(model: &mut Model, id: ChannelId, from: &Endpoint, data: &[u8]) {
+    let this = socket_mut(model, id);
+    // One that does not fit is lost, as they are.
+    if this.room() > 0 {
+        this.deliver_from(data, Vec::new(), Some(from.clone()));
+        epoll::notify(model, &Kind::Socket(id), READABLE);
+    }
 }
 
 /// A datagram socket notices that its peer is gone when it sends, and is unconnected from then on.
@@ -344,7 +452,9 @@ pub fn disconnect(model: &mut Model, id: ChannelId) {
 pub fn receive(model: &mut Model, id: ChannelId, max: usize, peek: bool) -> Result<Received, Errno> {
     let this = socket_mut(model, id);
     if this.connection_based() && this.link == Link::Unconnected {
-        let errno = if this.style == Style::Stream {
+        // What a failed connect left.
+        this.take_error()?;
+        let errno = if this.style == Style::Stream && !this.is_inet() {
             Errno::EINVAL
         } else {
             Errno::ENOTCONN
@@ -382,6 +492,9 @@ pub fn receive(model: &mut Model, id: ChannelId, max: usize, peek: bool) -> Resu
         }
     } else if let Some((sender, _)) = live_peer(model, id) {
         tell_of_room(model, sender);
+    } else {
+        // There is room for more from outside.
+        model.channels.stale = true;
     }
     Ok(got)
 }
@@ -397,14 +510,21 @@ pub fn shutdown(model: &mut Model, id: ChannelId, read: bool, write: bool) {
     let this = socket_mut(model, id);
     this.read_shut |= read;
     this.write_shut |= write;
-    let connection_based = this.connection_based();
+    let (connection_based, is_inet) = (this.connection_based(), this.is_inet());
+    if let Link::Peer(key) = &this.link
+        && write
+    {
+        let told = Told::Finish(key.clone());
+        model.channels.outbox.push(told);
+    }
     epoll::notify(model, &Kind::Socket(id), PollEvents::all());
     if let Some((peer, _)) = live_peer(model, id)
         && connection_based
     {
         let other = socket_mut(model, peer);
         other.read_shut |= write;
-        other.write_shut |= read;
+        // TCP does not say that nobody listens any more.
+        other.write_shut |= read && !is_inet;
         epoll::notify(model, &Kind::Socket(peer), PollEvents::all());
     }
 }
@@ -420,13 +540,25 @@ pub fn close(model: &mut Model, id: ChannelId) {
     {
         let other = socket_mut(model, peer);
         other.read_shut = true;
-        other.write_shut = true;
+        // TCP finds out when it sends; see `named::send`.
+        other.write_shut |= !this.is_inet();
         // The kernel passes over an empty packet at the front.
         let passed = this.incoming.front().is_some_and(|first| first.bytes.is_empty());
         if this.incoming.len() > usize::from(passed) {
             other.error = Some(Errno::ECONNRESET);
+            other.write_shut = true;
         }
         epoll::notify(model, &Kind::Socket(peer), PollEvents::all());
+    }
+    match &this.link {
+        Link::Peer(key) => model.channels.outbox.push(Told::Close(key.clone())),
+        Link::Unconnected | Link::Local(_) => {}
+    }
+    for key in this.correspondents.values() {
+        model.channels.outbox.push(Told::Close(key.clone()));
+    }
+    for embryo in this.listening.iter().flat_map(|listening| &listening.backlog) {
+        super::named::refuse(model, *embryo);
     }
     if let Some(peer) = peer
         && !this.incoming.is_empty()

@@ -409,12 +409,54 @@ fn sockets_that_reach_nobody() {
     let fd = k.call(Sysno::socket, &socket).unwrap() as u64;
     k.mem.write(BUFFER, b"\x01\0/var/run/nscd/socket\0").unwrap();
     assert_eq!(k.call(Sysno::connect, &[fd, BUFFER, 23]), Err(Errno::ENOENT));
-    let bind = k.run(MAIN, Wake::Ready, Sysno::bind, &[fd, BUFFER, 23]);
-    assert!(matches!(bind, Ok(Effect::Unsupported(_))));
     let netlink = [libc::AF_NETLINK as u64, libc::SOCK_RAW as u64, 0];
     assert_eq!(k.call(Sysno::socket, &netlink), Err(Errno::EAFNOSUPPORT));
-    let inet = k.run(MAIN, Wake::Ready, Sysno::socket, &[libc::AF_INET as u64, 1, 0]);
-    assert!(matches!(inet, Ok(Effect::Unsupported(why)) if why.contains("AF_INET")));
+    let inet = [libc::AF_INET as u64, libc::SOCK_STREAM as u64, 0];
+    let fd = k.call(Sysno::socket, &inet).unwrap() as u64;
+    k.mem.write(BUFFER, &loopback(80)).unwrap();
+    assert_eq!(
+        k.call(Sysno::connect, &[fd, BUFFER, 16]),
+        Err(Errno::ECONNREFUSED)
+    );
+}
+
+/// A `sockaddr_in` on this machine.
+fn loopback(port: u16) -> Vec<u8> {
+    let mut raw = vec![2, 0];
+    raw.extend(port.to_be_bytes());
+    raw.extend([127, 0, 0, 1]);
+    raw.resize(16, 0);
+    raw
+}
+
+#[test]
+fn a_program_connects_to_itself() {
+    let mut k = kernel();
+    let inet = [libc::AF_INET as u64, libc::SOCK_STREAM as u64, 0];
+    let listener = k.call(Sysno::socket, &inet).unwrap() as u64;
+    k.mem.write(BUFFER, &loopback(80)).unwrap();
+    assert_eq!(k.call(Sysno::bind, &[listener, BUFFER, 16]), Ok(0));
+    let client = k.call(Sysno::socket, &inet).unwrap() as u64;
+    assert_eq!(
+        k.call(Sysno::connect, &[client, BUFFER, 16]),
+        Err(Errno::ECONNREFUSED)
+    );
+    assert_eq!(k.call(Sysno::listen, &[listener, 1]), Ok(0));
+    k.park(MAIN, Sysno::accept, &[listener, 0, 0]);
+    assert_eq!(k.model.wake_reason(MAIN), None);
+    k.model.thread_mut(MAIN).wait = None;
+    assert_eq!(k.call(Sysno::connect, &[client, BUFFER, 16]), Ok(0));
+    let server = k.call(Sysno::accept, &[listener, 0, 0]).unwrap() as u64;
+    k.mem.write(BUFFER, b"hello").unwrap();
+    assert_eq!(k.call(Sysno::write, &[client, BUFFER, 5]), Ok(5));
+    assert_eq!(k.call(Sysno::read, &[server, BUFFER, 64]), Ok(5));
+    assert_eq!(k.call(Sysno::shutdown, &[client, libc::SHUT_WR as u64]), Ok(0));
+    assert_eq!(k.call(Sysno::read, &[server, BUFFER, 64]), Ok(0));
+    assert_eq!(k.call(Sysno::close, &[client]), Ok(0));
+    // The first write finds out, the second is told.
+    assert_eq!(k.call(Sysno::write, &[server, BUFFER, 5]), Ok(5));
+    let told = k.run(MAIN, Wake::Ready, Sysno::write, &[server, BUFFER, 5]);
+    assert_eq!(told, Ok(Effect::DoneCheckSignals(-i64::from(libc::EPIPE))));
 }
 
 fn epoll_add(k: &mut Kernel, epoll: u64, fd: u64, events: i32) -> Result<i64, Errno> {

@@ -1,5 +1,6 @@
 //! `epoll_create`, `epoll_ctl`, `epoll_wait` and their variants.
 
+use super::accept::await_clients;
 use super::timed::{self, Patience};
 use crate::call::Call;
 use crate::channels::{EpollId, Use, epoll, install, touches};
@@ -96,6 +97,7 @@ pub fn prepare_wait(cx: &mut Cx, call: &Call) -> Prepared {
     if call.sysno != Sysno::epoll_wait {
         timed::swap_mask(cx, call.word(4), call.word(5));
     }
+    await_clients(cx);
     let (Ok((ofd, id)), Ok(patience)) = (set(cx, call.fd(0)), patience(cx, call)) else {
         return Prepared::visible(Vec::new());
     };

@@ -1,16 +1,17 @@
 //! Sending and receiving on sockets: `sendto`, `recvfrom`, `sendmsg`, `recvmsg`, `sendmmsg`, `recvmmsg`.
 
 use super::control_messages::{self as control, Control};
-use super::sockets::{nobody_at, object, read_address, socket_of, unnamed, write_address};
+use super::sockets::{destination, encoded, object, read_address, socket_of, write_address};
 use crate::call::Call;
 use crate::channels::io::{self, blocking};
 use crate::channels::socket::{self, Link, Received, Style};
-use crate::channels::{ChannelId, Use, touches};
+use crate::channels::{ChannelId, Use, named, touches};
 use crate::clock::Nanos;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::OfdId;
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
+use crate::net::Endpoint;
 use crate::object::{Object, Touch};
 use crate::signals::Signals;
 use crate::wait::{Wait, Wake};
@@ -27,6 +28,8 @@ struct Header {
     at: u64,
     name: u64,
     name_len: u32,
+    /// Where the length of the sender's address is written.
+    name_len_at: u64,
     iov: Vec<(u64, usize)>,
     control: u64,
     control_len: usize,
@@ -42,6 +45,7 @@ impl Header {
             at,
             name: cx.mem.read_u64(at)?,
             name_len: cx.mem.read_u32(at + 8)?,
+            name_len_at: at + 8,
             iov: cx.mem.read_iovec(iov, count)?,
             control: cx.mem.read_u64(at + 32)?,
             control_len: cx.mem.read_u64(at + 40)? as usize,
@@ -53,6 +57,7 @@ impl Header {
             at: 0,
             name: 0,
             name_len: 0,
+            name_len_at: 0,
             iov: vec![(call.word(1), call.word(2) as usize)],
             control: 0,
             control_len: 0,
@@ -110,7 +115,7 @@ pub fn sendmsg(cx: &mut Cx, call: &Call) -> Outcome {
 
 fn send(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
     let (ofd, id) = socket_of(cx, fd)?;
-    check_destination(cx, fd, header)?;
+    let to = check_destination(cx, fd, header)?;
     if flags & libc::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -122,7 +127,10 @@ fn send(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
         _ => Vec::new(),
     };
     let rest = data.get(before..).unwrap_or_default();
-    let sent = socket::send(cx.model, id, rest, &rights);
+    let sent = match to {
+        Some(to) => named::send_datagram(cx.model, id, to, rest),
+        None => socket::send(cx.model, id, rest, &rights),
+    };
     if sent == Err(Errno::EPIPE) && flags & libc::MSG_NOSIGNAL == 0 && io::is_stream(cx.model, id) {
         Signals::raise(cx.model, cx.tid, libc::SIGPIPE);
     }
@@ -130,39 +138,46 @@ fn send(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
     io::finish_write(cx, ofd, sent, data.len(), 1, may_wait)
 }
 
-/// A connection takes no other address, and there is nobody to send a datagram to.
-fn check_destination(cx: &Cx, fd: i32, header: &Header) -> Result<(), Errno> {
+/// A connection takes no other address; a datagram of the Internet goes where it says.
+fn check_destination(cx: &Cx, fd: i32, header: &Header) -> Result<Option<Endpoint>, Errno> {
     if header.name == 0 || header.name_len == 0 {
-        return Ok(());
+        return Ok(None);
     }
-    let address = read_address(cx, header.name, u64::from(header.name_len))?;
+    let raw = read_address(cx, header.name, u64::from(header.name_len))?;
     let socket = object(cx, fd)?;
-    match (socket.style, socket.link) {
+    match (socket.style, &socket.link) {
+        // TCP looks at no address at all.
+        (Style::Stream, _) if socket.is_inet() => Ok(None),
         (Style::Stream, Link::Unconnected) => Err(Errno::EOPNOTSUPP),
         (Style::Stream, _) => Err(Errno::EISCONN),
         // The kernel ignores the address of a sequenced packet.
-        (Style::SeqPacket, _) => Ok(()),
-        (Style::Datagram, _) => Err(nobody_at(&address)),
+        (Style::SeqPacket, _) => Ok(None),
+        (Style::Datagram, _) => {
+            let to = destination(cx, socket, &raw)?;
+            if socket.is_inet() || named::receiver(cx.model, &to).is_some() {
+                Ok(Some(to))
+            } else {
+                Err(Errno::ECONNREFUSED)
+            }
+        }
     }
 }
 
 /// `recvfrom(fd, buf, len, flags, addr, addrlen)`.
 pub fn recvfrom(cx: &mut Cx, call: &Call) -> Outcome {
-    let header = Header::plain(call);
-    let outcome = receive(cx, call.fd(0), &header, flags(call))?;
-    if let (Effect::Done(_), addr) = (&outcome, call.word(4))
-        && addr != 0
-    {
-        write_address(cx, &sender(cx, call.fd(0))?, addr, call.word(5))?;
-    }
-    Ok(outcome)
+    let header = Header {
+        name: call.word(4),
+        name_len_at: call.word(5),
+        ..Header::plain(call)
+    };
+    receive(cx, call.fd(0), &header, flags(call))
 }
 
-/// Only a datagram says where it comes from, if its sender has a name; here none has.
-fn sender(cx: &Cx, fd: i32) -> Result<Vec<u8>, Errno> {
+/// Only a datagram says where it comes from, if its sender has a name.
+fn sender(cx: &Cx, fd: i32, from: Option<&Endpoint>) -> Result<Vec<u8>, Errno> {
     let socket = object(cx, fd)?;
     Ok(match socket.style {
-        Style::Datagram => unnamed(socket.family),
+        Style::Datagram => encoded(from, socket.family),
         _ => Vec::new(),
     })
 }
@@ -194,6 +209,10 @@ fn receive(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
     } else {
         count
     };
+    if header.name != 0 {
+        let from = sender(cx, fd, got.from.as_ref())?;
+        write_address(cx, &from, header.name, header.name_len_at)?;
+    }
     if header.at != 0 {
         let mut told = flags & libc::MSG_CMSG_CLOEXEC;
         if record && got.full_len > got.data.len() {
@@ -264,9 +283,6 @@ fn tell(cx: &mut Cx, fd: i32, header: &Header, rights: Vec<OfdId>, mut flags: i3
     out.rights(cx, rights, flags & libc::MSG_CMSG_CLOEXEC != 0)?;
     if out.truncated {
         flags |= libc::MSG_CTRUNC;
-    }
-    if header.name != 0 {
-        write_address(cx, &sender(cx, fd)?, header.name, header.at + 8)?;
     }
     cx.mem.write_u64(header.at + 40, out.written as u64)?;
     cx.mem.write_u32(header.at + 48, flags as u32)?;

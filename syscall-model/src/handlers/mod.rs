@@ -1,5 +1,6 @@
 //! Handlers by topic; [`table`](crate::table) says which call goes where.
 
+pub mod accept;
 pub mod attributes;
 pub mod changes;
 pub mod clock;

@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared};
-use crate::fs::{Content, Directory, FileData, Found, NodeId};
+use crate::fs::{Content, Directory, FileData, Found, Last, NodeId};
 use crate::handlers::files::may_change;
 use crate::handlers::paths;
 use crate::memory::GuestMemoryExt;
@@ -111,6 +111,22 @@ fn make_node(cx: &mut Cx, dirfd: i32, path: u64, mode: u32) -> Outcome {
     };
     let mode = file_type | mode & 0o7777 & !cx.model.fs.umask;
     make(cx, &found, mode, content)
+}
+
+/// The name of a Unix socket that is bound to a path: the absolute path.
+pub fn make_socket(cx: &mut Cx, path: &[u8]) -> Result<Vec<u8>, Errno> {
+    let found = paths::find_last(cx, CWD, path, Last::Name)?;
+    match free_name(cx, &found, false) {
+        Err(Errno::EEXIST) => return Err(Errno::EADDRINUSE),
+        other => other?,
+    }
+    make(
+        cx,
+        &found,
+        libc::S_IFSOCK | 0o777 & !cx.model.fs.umask,
+        Content::Other,
+    )?;
+    Ok(found.path)
 }
 
 pub fn mknod(cx: &mut Cx, call: &Call) -> Outcome {

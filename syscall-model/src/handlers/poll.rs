@@ -1,5 +1,6 @@
 //! `poll` and `ppoll`.
 
+use super::accept::await_clients;
 use super::timed::{self, Patience};
 use crate::call::Call;
 use crate::channels::{Use, touches};
@@ -61,6 +62,7 @@ pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
     if call.sysno == Sysno::ppoll {
         timed::swap_mask(cx, call.word(3), call.word(4));
     }
+    await_clients(cx);
     let (Ok(entries), Ok(patience)) = (entries(cx, call), patience(cx, call)) else {
         return Prepared::visible(Vec::new());
     };

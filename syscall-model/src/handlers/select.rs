@@ -1,5 +1,6 @@
 //! `select` and `pselect6`.
 
+use super::accept::await_clients;
 use super::timed::{self, Patience};
 use crate::call::Call;
 use crate::channels::{Use, touches};
@@ -101,6 +102,7 @@ pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
     if let Ok((addr, size)) = mask_argument(cx, call) {
         timed::swap_mask(cx, addr, size);
     }
+    await_clients(cx);
     let watched = Sets::read(cx, call).and_then(|sets| sets.watched(cx));
     let (Ok(watched), Ok(patience)) = (watched, patience(cx, call)) else {
         return Prepared::visible(Vec::new());

@@ -1,24 +1,26 @@
 //! Making, connecting, naming and shutting down sockets.
 //!
-//! Socket pairs are complete. A socket made by `socket` can be `AF_UNIX` only and finds nobody to connect to,
-//! which is what a C library's probe for a name-service daemon needs; to bind one stops the run.
+//! A connect goes to a listening socket of the program itself, if there is one at that address, and else through the
+//! [`Network`](crate::net::Network) to a peer.
 
 use super::pipe::install_two;
+use super::{names, paths};
 use crate::call::Call;
 use crate::channels::socket::{self, Link, Socket, Style};
-use crate::channels::{ChannelId, Use, install, touches};
+use crate::channels::{ChannelId, Use, install, io, named, touches};
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
+use crate::net::Endpoint;
+use crate::net::mirror::Told;
 use crate::object::{Object, Touch};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use syscalls::Errno;
 
-const FLAGS: i32 = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+pub(super) const FLAGS: i32 = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
 /// The longest address that the kernel takes.
 const MAX_ADDRESS: usize = 128;
-/// `sizeof(struct sockaddr_un)`.
-const UNIX_ADDRESS: usize = 110;
 
 /// The socket behind a descriptor.
 pub fn socket_of(cx: &Cx, fd: i32) -> Result<(OfdId, ChannelId), Errno> {
@@ -62,7 +64,7 @@ fn style_and_flags(kind: i32) -> Result<(Style, i32), Errno> {
     Ok((style, flags))
 }
 
-fn status(flags: i32) -> i32 {
+pub(super) fn status(flags: i32) -> i32 {
     libc::O_RDWR
         | if flags & libc::SOCK_NONBLOCK != 0 {
             libc::O_NONBLOCK
@@ -81,30 +83,34 @@ fn check_unix_protocol(protocol: i32) -> Result<(), Errno> {
 /// `socket(domain, type, protocol)`.
 pub fn socket(cx: &mut Cx, call: &Call) -> Outcome {
     let (domain, kind, protocol) = (call.int(0), call.int(1), call.int(2));
-    let family = match domain {
-        libc::AF_UNIX => return unix_socket(cx, kind, protocol),
-        libc::AF_INET => "AF_INET",
-        libc::AF_INET6 => "AF_INET6",
+    match domain {
+        libc::AF_UNIX | libc::AF_INET | libc::AF_INET6 => {}
         // Netlink among them: programs that list interfaces with it have another way, or do without.
         _ => return Err(Errno::EAFNOSUPPORT),
-    };
-    Ok(Effect::Unsupported(format!(
-        "network sockets ({family}) are not modelled yet"
-    )))
+    }
+    let (style, flags) = style_and_flags(kind)?;
+    if domain == libc::AF_UNIX {
+        check_unix_protocol(protocol)?;
+    } else {
+        check_inet_protocol(kind & 0xf, protocol)?;
+    }
+    let id = cx
+        .model
+        .channels
+        .add_socket(Socket::new(domain, style, Link::Unconnected));
+    let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
+    let fd = install(cx.model, Kind::Socket(id), status(flags), close_on_exec)?;
+    Ok(Effect::Done(i64::from(fd)))
 }
 
-fn unix_socket(cx: &mut Cx, kind: i32, protocol: i32) -> Outcome {
-    let (style, flags) = style_and_flags(kind)?;
-    check_unix_protocol(protocol)?;
-    let socket = Socket::new(libc::AF_UNIX, style, Link::Unconnected);
-    let id = cx.model.channels.add_socket(socket);
-    let fd = install(
-        cx.model,
-        Kind::Socket(id),
-        status(flags),
-        flags & libc::SOCK_CLOEXEC != 0,
-    )?;
-    Ok(Effect::Done(i64::from(fd)))
+fn check_inet_protocol(kind: i32, protocol: i32) -> Result<(), Errno> {
+    match (kind, protocol) {
+        (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) | (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => Ok(()),
+        (libc::SOCK_STREAM | libc::SOCK_DGRAM, _) => Err(Errno::EPROTONOSUPPORT),
+        // Raw packets would get past everything that is modelled.
+        (libc::SOCK_RAW, _) => Err(Errno::EPERM),
+        _ => Err(Errno::ESOCKTNOSUPPORT),
+    }
 }
 
 /// `socketpair(domain, type, protocol, sv)`.
@@ -129,65 +135,215 @@ pub fn read_address(cx: &Cx, addr: u64, len: u64) -> Result<Vec<u8>, Errno> {
     Ok(cx.mem.read_vec(addr, len)?)
 }
 
-/// Why nobody answers at this Unix address: no socket of the program is bound anywhere, and those of other
-/// programs are out of its sight.
-pub fn nobody_at(address: &[u8]) -> Errno {
-    let [low, high, path @ ..] = address else {
-        return Errno::EINVAL;
-    };
-    if i32::from(u16::from_le_bytes([*low, *high])) != libc::AF_UNIX || address.len() > UNIX_ADDRESS {
-        return Errno::EINVAL;
+/// Where this address leads: a Unix path as an absolute one.
+pub fn destination(cx: &Cx, socket: &Socket, raw: &[u8]) -> Result<Endpoint, Errno> {
+    let datagram = socket.style == Style::Datagram;
+    match Endpoint::decode(socket.family, datagram, raw)? {
+        Endpoint::Unix(name) => match name.first() {
+            None => Err(Errno::EINVAL),
+            Some(0) => Ok(Endpoint::Unix(name)),
+            Some(_) => {
+                let found = paths::find(cx, libc::AT_FDCWD, &name, true)?;
+                found.existing()?;
+                Ok(Endpoint::Unix(found.path))
+            }
+        },
+        endpoint => Ok(endpoint.destination()),
     }
-    match path.first() {
-        None => Errno::EINVAL,
-        // The abstract name space.
-        Some(0) => Errno::ECONNREFUSED,
-        Some(_) => Errno::ENOENT,
+}
+
+/// A connect changes its socket, the listener that it finds, and the count of connections to its destination.
+pub fn prepare_connect(cx: &mut Cx, call: &Call) -> Prepared {
+    let mut prepared = prepare(cx, call, Use::Change);
+    let found = object(cx, call.fd(0)).and_then(|socket| {
+        let raw = read_address(cx, call.word(1), call.word(2))?;
+        destination(cx, socket, &raw)
+    });
+    if let Ok(to) = found {
+        let listener = named::receiver(cx.model, &to).map(|id| Touch::write(Object::Channel(id.0)));
+        prepared.touches.extend(listener);
+        prepared.touches.push(Touch::write(Object::Destination(to)));
     }
+    prepared
 }
 
 /// `connect(fd, addr, len)`.
 pub fn connect(cx: &mut Cx, call: &Call) -> Outcome {
-    let (_, id) = socket_of(cx, call.fd(0))?;
-    let address = read_address(cx, call.word(1), call.word(2))?;
+    let (ofd, id) = socket_of(cx, call.fd(0))?;
+    let raw = read_address(cx, call.word(1), call.word(2))?;
     let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
-    let disconnect = address.starts_with(&(libc::AF_UNSPEC as u16).to_le_bytes());
-    if disconnect && socket.style == Style::Datagram {
-        if socket.link != Link::Unconnected {
-            socket::disconnect(cx.model, id);
-        }
+    if raw.starts_with(&(libc::AF_UNSPEC as u16).to_le_bytes())
+        && (socket.style == Style::Datagram || socket.is_inet())
+    {
+        return disconnect(cx, id);
+    }
+    if std::mem::take(&mut socket.connect_succeeded) {
         return Effect::ok();
     }
-    match nobody_at(&address) {
-        Errno::EINVAL => Err(Errno::EINVAL),
-        _ if socket.connection_based() && socket.link != Link::Unconnected => Err(Errno::EISCONN),
-        errno => Err(errno),
+    let (family, style, busy) = (
+        socket.family,
+        socket.style,
+        socket.link != Link::Unconnected || socket.listening.is_some(),
+    );
+    if socket.connection_based() && busy {
+        let to = destination(cx, object(cx, call.fd(0))?, &raw);
+        return Err(if to == Err(Errno::EINVAL) {
+            Errno::EINVAL
+        } else {
+            Errno::EISCONN
+        });
     }
+    socket.take_error()?;
+    let to = destination(cx, object(cx, call.fd(0))?, &raw)?;
+    if style == Style::Datagram && family != libc::AF_UNIX {
+        // Nothing is sent, so nobody is asked.
+        named::datagram_name(cx.model, id, &to);
+        let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
+        socket.remote = Some(to);
+        return Effect::ok();
+    }
+    let result = establish(cx, id, style, to);
+    if io::blocking(cx.model, ofd) || family == libc::AF_UNIX {
+        result?;
+        return Effect::ok();
+    }
+    // As on a real loop-back: the call says that it is under way, and by the time one looks it is done.
+    match result {
+        Ok(()) => {
+            if let Some(socket) = cx.model.channels.sockets.get_mut(&id) {
+                socket.connect_succeeded = true;
+            }
+        }
+        Err(errno) => named::connect_failed(cx.model, id, errno),
+    }
+    Err(Errno::EINPROGRESS)
+}
+
+fn disconnect(cx: &mut Cx, id: ChannelId) -> Outcome {
+    let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
+    socket.remote = None;
+    match (socket.style, socket.link.clone()) {
+        (_, Link::Unconnected) => {}
+        (Style::Datagram, _) => socket::disconnect(cx.model, id),
+        (_, Link::Peer(key)) => {
+            (socket.link, socket.name) = (Link::Unconnected, None);
+            cx.model.channels.outbox.push(Told::Close(key));
+        }
+        (_, Link::Local(peer)) => {
+            (socket.link, socket.name) = (Link::Unconnected, None);
+            named::connect_failed(cx.model, peer, Errno::ECONNRESET);
+        }
+    }
+    Effect::ok()
+}
+
+/// Connects to a listening socket of the program, or to a peer.
+fn establish(cx: &mut Cx, id: ChannelId, style: Style, to: Endpoint) -> Result<(), Errno> {
+    if let Some(receiver) = named::receiver(cx.model, &to) {
+        let other = cx.model.channels.sockets.get(&receiver).ok_or(Errno::EBADF)?;
+        if other.style != style {
+            return Err(Errno::EPROTOTYPE);
+        }
+        if other.listening.is_none() || other.read_shut {
+            return Err(Errno::ECONNREFUSED);
+        }
+        named::connect_locally(cx.model, id, receiver, to);
+        return Ok(());
+    }
+    // Datagrams and packets of other programs' Unix sockets (a system log, say) are out of sight.
+    let key = (style == Style::Stream).then(|| cx.net.connect(&to)).flatten();
+    let key = key.ok_or(Errno::ECONNREFUSED)?;
+    named::connected(cx.model, id, key, to);
+    Ok(())
+}
+
+pub fn prepare_bind(cx: &mut Cx, call: &Call) -> Prepared {
+    let mut prepared = prepare(cx, call, Use::Change);
+    let name = object(cx, call.fd(0)).and_then(|socket| {
+        let raw = read_address(cx, call.word(1), call.word(2))?;
+        Endpoint::decode(socket.family, socket.style == Style::Datagram, &raw)
+    });
+    match name {
+        Ok(Endpoint::Unix(path)) if path.first().is_some_and(|&first| first != 0) => {
+            prepared.touches.push(Touch::write(Object::FileSystem));
+        }
+        // Which port one gets depends on who asked before.
+        Ok(name) => {
+            let name = name.destination();
+            prepared.touches.push(Touch::write(Object::Destination(name)));
+        }
+        Err(_) => {}
+    }
+    prepared
 }
 
 /// `bind(fd, addr, len)`.
 pub fn bind(cx: &mut Cx, call: &Call) -> Outcome {
-    socket_of(cx, call.fd(0))?;
-    read_address(cx, call.word(1), call.word(2))?;
-    Ok(Effect::Unsupported(
-        "network sockets are not modelled yet: a socket cannot be given a name".to_owned(),
-    ))
+    let (_, id) = socket_of(cx, call.fd(0))?;
+    let raw = read_address(cx, call.word(1), call.word(2))?;
+    let socket = object(cx, call.fd(0))?;
+    let (stream, inet) = (socket.style == Style::Stream, socket.is_inet());
+    let name = Endpoint::decode(socket.family, socket.style == Style::Datagram, &raw)?;
+    if socket.name.is_some() {
+        return Err(Errno::EINVAL);
+    }
+    let wants_any = name.port() == Some(0);
+    let name = match name {
+        Endpoint::Unix(path) if path.is_empty() => Endpoint::Unix(autobind(cx)),
+        Endpoint::Unix(path) if path[0] != 0 => Endpoint::Unix(names::make_socket(cx, &path)?),
+        name => name,
+    };
+    if !wants_any && named::is_taken(cx.model, id, &name) {
+        return Err(Errno::EADDRINUSE);
+    }
+    let mut name = if stream { cx.net.bind(&name)? } else { name };
+    if inet && name.port() == Some(0) {
+        let port = cx.model.channels.choose_port();
+        name = name.with_port(port);
+    }
+    let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
+    socket.name = Some(name);
+    Effect::ok()
 }
 
-/// `listen(fd, backlog)`: only a socket with a name could, and there is none.
+/// An abstract name of the kernel's choice: five hexadecimal digits.
+fn autobind(cx: &mut Cx) -> Vec<u8> {
+    let mut name = vec![0];
+    name.extend(format!("{:05x}", cx.model.channels.choose_port()).bytes());
+    name
+}
+
+/// `listen(fd, backlog)`.
 pub fn listen(cx: &mut Cx, call: &Call) -> Outcome {
-    if object(cx, call.fd(0))?.style == Style::Datagram {
+    let (_, id) = socket_of(cx, call.fd(0))?;
+    let socket = object(cx, call.fd(0))?;
+    if socket.style == Style::Datagram {
         return Err(Errno::EOPNOTSUPP);
     }
-    Err(Errno::EINVAL)
-}
-
-/// `accept` and `accept4`: nothing listens.
-pub fn accept(cx: &mut Cx, call: &Call) -> Outcome {
-    if object(cx, call.fd(0))?.style == Style::Datagram {
-        return Err(Errno::EOPNOTSUPP);
+    if socket.link != Link::Unconnected {
+        return Err(Errno::EINVAL);
     }
-    Err(Errno::EINVAL)
+    let name = match (&socket.name, socket.is_inet()) {
+        (Some(name), _) => name.clone(),
+        (None, false) => return Err(Errno::EINVAL),
+        // An Internet socket without a name gets a port.
+        (None, true) => {
+            let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+            let name = cx.net.bind(&Endpoint::Tcp(any))?;
+            let port = match name.port() {
+                Some(0) | None => cx.model.channels.choose_port(),
+                Some(port) => port,
+            };
+            name.with_port(port)
+        }
+    };
+    cx.net.listen(&name);
+    if let Some(socket) = cx.model.channels.sockets.get_mut(&id) {
+        socket.name = Some(name);
+    }
+    named::listen(cx.model, id);
+    cx.model.channels.stale = true;
+    Effect::ok()
 }
 
 /// `shutdown(fd, how)`.
@@ -199,31 +355,45 @@ pub fn shutdown(cx: &mut Cx, call: &Call) -> Outcome {
         libc::SHUT_RDWR => (true, true),
         _ => return Err(Errno::EINVAL),
     };
+    let socket = object(cx, call.fd(0))?;
+    if socket.is_inet()
+        && socket.link == Link::Unconnected
+        && socket.listening.is_none()
+        && socket.remote.is_none()
+    {
+        return Err(Errno::ENOTCONN);
+    }
     socket::shutdown(cx.model, id, read, write);
     Effect::ok()
 }
 
 /// `getsockname(fd, addr, len)`.
 pub fn getsockname(cx: &mut Cx, call: &Call) -> Outcome {
-    let family = object(cx, call.fd(0))?.family;
-    write_address(cx, &unnamed(family), call.word(1), call.word(2))?;
+    let socket = object(cx, call.fd(0))?;
+    let address = encoded(socket.name.as_ref(), socket.family);
+    write_address(cx, &address, call.word(1), call.word(2))?;
     Effect::ok()
 }
 
 /// `getpeername(fd, addr, len)`.
 pub fn getpeername(cx: &mut Cx, call: &Call) -> Outcome {
     let socket = object(cx, call.fd(0))?;
-    if socket.link == Link::Unconnected {
+    if socket.link == Link::Unconnected && socket.remote.is_none() {
         return Err(Errno::ENOTCONN);
     }
-    let family = socket.family;
-    write_address(cx, &unnamed(family), call.word(1), call.word(2))?;
+    let address = encoded(socket.remote.as_ref(), socket.family);
+    write_address(cx, &address, call.word(1), call.word(2))?;
     Effect::ok()
 }
 
-/// The address of a socket without a name: just its family.
-pub fn unnamed(family: i32) -> Vec<u8> {
-    (family as u16).to_le_bytes().to_vec()
+/// The `sockaddr` of a socket, or of one without a name: for a Unix socket just its family.
+pub fn encoded(name: Option<&Endpoint>, family: i32) -> Vec<u8> {
+    match (name, family) {
+        (Some(name), _) => name.encode(family),
+        (None, libc::AF_UNIX) => (family as u16).to_le_bytes().to_vec(),
+        (None, libc::AF_INET) => Endpoint::Tcp((Ipv4Addr::UNSPECIFIED, 0).into()).encode(family),
+        (None, _) => Endpoint::Tcp((Ipv6Addr::UNSPECIFIED, 0).into()).encode(family),
+    }
 }
 
 /// Writes as much of an address as there is room for, and its true length.

@@ -5,7 +5,8 @@
 
 use super::sockets::{object, socket_of};
 use crate::call::Call;
-use crate::channels::socket::Socket;
+use crate::channels::ChannelId;
+use crate::channels::socket::{Socket, Style};
 use crate::clock::Nanos;
 use crate::effect::{Effect, Outcome};
 use crate::memory::GuestMemoryExt;
@@ -34,7 +35,8 @@ fn plain_default(option: i32) -> Option<Vec<u8>> {
         | libc::SO_DONTROUTE
         | libc::SO_TIMESTAMP
         | libc::SO_MARK
-        | libc::SO_INCOMING_CPU => Some(vec![0; 4]),
+        | libc::SO_INCOMING_CPU
+        | libc::SO_BUSY_POLL => Some(vec![0; 4]),
         _ => None,
     }
 }
@@ -45,8 +47,7 @@ pub fn setsockopt(cx: &mut Cx, call: &Call) -> Outcome {
     let (level, option, addr) = (call.int(1), call.int(2), call.word(3));
     let len = usize::try_from(call.int(4)).map_err(|_| Errno::EINVAL)?;
     if level != SOL_SOCKET {
-        // A Unix socket has no other level.
-        return Err(Errno::EOPNOTSUPP);
+        return set_protocol_option(cx, id, level, option, addr, len);
     }
     if len < 4 {
         return Err(Errno::EINVAL);
@@ -73,6 +74,65 @@ pub fn setsockopt(cx: &mut Cx, call: &Call) -> Outcome {
             options.plain.insert((level, option), value);
         }
     }
+    Effect::ok()
+}
+
+/// Options of TCP, UDP and IP that programs set. None has an effect on what is modelled, but all are told back.
+fn protocol_default(level: i32, option: i32) -> Option<u32> {
+    let flag_or_number = match level {
+        libc::IPPROTO_TCP => match option {
+            libc::TCP_NODELAY | libc::TCP_CORK | libc::TCP_DEFER_ACCEPT | libc::TCP_USER_TIMEOUT => 0,
+            libc::TCP_FASTOPEN | libc::TCP_LINGER2 | libc::TCP_WINDOW_CLAMP | libc::TCP_NOTSENT_LOWAT => 0,
+            libc::TCP_QUICKACK => 1,
+            libc::TCP_MAXSEG => 536,
+            libc::TCP_KEEPIDLE => 7200,
+            libc::TCP_KEEPINTVL => 75,
+            libc::TCP_KEEPCNT => 9,
+            libc::TCP_SYNCNT => 6,
+            _ => return None,
+        },
+        libc::IPPROTO_IP => match option {
+            libc::IP_TTL => 64,
+            libc::IP_TOS | libc::IP_RECVERR | libc::IP_PKTINFO | libc::IP_MTU_DISCOVER | libc::IP_RECVTOS => {
+                0
+            }
+            libc::IP_FREEBIND | libc::IP_BIND_ADDRESS_NO_PORT | libc::IP_RECVTTL | libc::IP_TRANSPARENT => 0,
+            _ => return None,
+        },
+        libc::IPPROTO_IPV6 => match option {
+            libc::IPV6_V6ONLY | libc::IPV6_TCLASS | libc::IPV6_RECVERR | libc::IPV6_RECVPKTINFO => 0,
+            libc::IPV6_MTU_DISCOVER | libc::IPV6_FREEBIND | libc::IPV6_RECVTCLASS => 0,
+            libc::IPV6_UNICAST_HOPS => 64,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(flag_or_number)
+}
+
+fn set_protocol_option(
+    cx: &mut Cx,
+    id: ChannelId,
+    level: i32,
+    option: i32,
+    addr: u64,
+    len: usize,
+) -> Outcome {
+    let socket = cx.model.channels.sockets.get(&id).ok_or(Errno::EBADF)?;
+    if !socket.is_inet() {
+        // A Unix socket has no other level.
+        return Err(Errno::EOPNOTSUPP);
+    }
+    protocol_default(level, option).ok_or(Errno::ENOPROTOOPT)?;
+    // Some of them may be given as a byte.
+    let mut value = match len {
+        0 => return Err(Errno::EINVAL),
+        1..4 => cx.mem.read_vec(addr, 1)?,
+        _ => cx.mem.read_vec(addr, 4)?,
+    };
+    value.resize(4, 0);
+    let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
+    socket.options.plain.insert((level, option), value);
     Effect::ok()
 }
 
@@ -103,12 +163,22 @@ fn read_timeout(cx: &Cx, addr: u64, len: usize) -> Result<Option<Nanos>, Errno> 
 /// `getsockopt(fd, level, name, value, len)`.
 pub fn getsockopt(cx: &mut Cx, call: &Call) -> Outcome {
     let (level, option, addr, len_addr) = (call.int(1), call.int(2), call.word(3), call.word(4));
-    object(cx, call.fd(0))?;
-    if level != SOL_SOCKET {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    let socket = object(cx, call.fd(0))?;
+    let protocol_value = match (level, socket.is_inet()) {
+        (SOL_SOCKET, _) => None,
+        (_, false) => return Err(Errno::EOPNOTSUPP),
+        (_, true) => {
+            // `TCP_INFO` among those that are not: its figures would differ from run to run.
+            let default = protocol_default(level, option).ok_or(Errno::ENOPROTOOPT)?;
+            let set = socket.options.plain.get(&(level, option)).cloned();
+            Some(set.unwrap_or_else(|| default.to_le_bytes().to_vec()))
+        }
+    };
     let room = usize::try_from(cx.mem.read_u32(len_addr)? as i32).map_err(|_| Errno::EINVAL)?;
-    let value = value(cx, call.fd(0), option)?;
+    let value = match protocol_value {
+        Some(value) => value,
+        None => value(cx, call.fd(0), option)?,
+    };
     let fits = &value[..value.len().min(room)];
     if !fits.is_empty() {
         cx.mem.write(addr, fits)?;
@@ -126,7 +196,12 @@ fn value(cx: &mut Cx, fd: i32, option: i32) -> Result<Vec<u8>, Errno> {
     Ok(match option {
         libc::SO_TYPE => number(socket.style.to_type()),
         libc::SO_DOMAIN => number(socket.family),
-        libc::SO_PROTOCOL | libc::SO_ACCEPTCONN => number(0),
+        libc::SO_PROTOCOL => number(match (socket.is_inet(), socket.style) {
+            (false, _) => 0,
+            (true, Style::Datagram) => libc::IPPROTO_UDP,
+            (true, _) => libc::IPPROTO_TCP,
+        }),
+        libc::SO_ACCEPTCONN => number(socket.listening.is_some().into()),
         libc::SO_ERROR => number(socket.error.take().map_or(0, Errno::into_raw)),
         libc::SO_SNDBUF => number(options.send_buffer as i32),
         libc::SO_RCVBUF => number(options.receive_buffer as i32),

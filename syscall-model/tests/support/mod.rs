@@ -3,6 +3,7 @@
 
 use syscall_model::fs::Host;
 use syscall_model::memory::FlatMemory;
+use syscall_model::net::NoNetwork;
 use syscall_model::{Call, Config, Cx, Effect, Errno, GuestMemory, GuestMemoryExt, Model, Sysno, Wake};
 
 pub const BASE: u64 = 0x10000;
@@ -16,6 +17,7 @@ pub struct Guest<H> {
     pub model: Model,
     pub memory: FlatMemory,
     pub host: H,
+    pub net: NoNetwork,
     pub tid: u32,
 }
 
@@ -41,6 +43,7 @@ impl<H: Host> Guest<H> {
             model: Model::new(&config(cwd)),
             memory: FlatMemory::new(BASE, SIZE),
             host,
+            net: NoNetwork,
             tid: 1000,
         }
     }
@@ -50,6 +53,7 @@ impl<H: Host> Guest<H> {
             model: &mut self.model,
             mem: &mut self.memory,
             host: &self.host,
+            net: &mut self.net,
             tid: self.tid,
             wake: Wake::Ready,
         }

@@ -29,6 +29,7 @@ fn execve(kernel: &mut Kernel, path: &str) -> Outcome {
         model: &mut kernel.model,
         mem: &mut kernel.mem,
         host: &host,
+        net: &mut kernel.net,
         tid: Kernel::MAIN,
         wake: Wake::Ready,
     };

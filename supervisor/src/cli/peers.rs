@@ -1,0 +1,85 @@
+//! The options about peers, for `run` and `check`.
+
+use crate::error::Failure;
+use crate::network::Peers;
+use clap::ValueEnum;
+use peers::{CacheMode, Config, PeerSpec};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Who is at the other end of the program's connections.
+#[derive(clap::Args, Default)]
+#[command(next_help_heading = "Peers")]
+pub struct PeerArgs {
+    /// Start a server before the program; ready when it listens (repeatable; NAME=CMD names it). Example: --server 'python3 -m http.server 8000'
+    #[arg(long, value_name = "CMD")]
+    pub server: Vec<String>,
+    /// Start a client when the program listens (repeatable, in this order; N*CMD for N of them). {port} and {addr} stand for where it listens. Example: --client '2*curl -s http://{addr}/'
+    #[arg(long, value_name = "CMD")]
+    pub client: Vec<String>,
+    /// What is kept of what peers said.
+    #[arg(long, value_enum, default_value = "branching")]
+    pub cache: CacheArg,
+    /// All connections to one destination share one tree: for servers that treat every connection alike.
+    #[arg(long)]
+    pub share_trees: bool,
+    /// How long to wait for a peer that cannot be inspected.
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = humantime::parse_duration)]
+    pub settle: Duration,
+    /// Load what peers said before from F, if it is there, and save it there at the end.
+    #[arg(long, value_name = "F")]
+    pub cache_file: Option<PathBuf>,
+    /// Contact no peer: all they say comes from the cache file.
+    #[arg(long, requires = "cache_file")]
+    pub offline: bool,
+    /// Keep the first answer of a peer that answers a replay differently. The verdict then covers only that answer.
+    #[arg(long)]
+    pub allow_nondeterministic_peers: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CacheArg {
+    /// All that was ever said: peers are only asked what is new.
+    #[default]
+    Branching,
+    /// One conversation per connection; to leave it is an error.
+    Linear,
+    /// Peers are started again and told everything again after every backtrack.
+    Off,
+}
+
+impl PeerArgs {
+    /// The peers, with the servers running.
+    pub fn start(&self) -> Result<Peers, Failure> {
+        let specs = |texts: &[String]| {
+            let specs = texts.iter().map(|text| PeerSpec::parse(text));
+            specs
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|e| Failure::usage(e.to_string()))
+        };
+        let config = Config {
+            mode: match self.cache {
+                CacheArg::Branching => CacheMode::Branching,
+                CacheArg::Linear => CacheMode::Linear,
+                CacheArg::Off => CacheMode::Off,
+            },
+            share_trees: self.share_trees,
+            settle: self.settle,
+            offline: self.offline,
+            allow_nondeterministic: self.allow_nondeterministic_peers,
+            servers: specs(&self.server)?,
+            clients: specs(&self.client)?,
+            ..Config::default()
+        };
+        let peers = Peers::new(config, self.cache_file.clone());
+        peers.start()?;
+        Ok(peers)
+    }
+}
+
+/// What a reader must know about the peers to trust a verdict.
+pub fn notes(peers: &Peers) -> Option<String> {
+    peers.is_partial().then(|| {
+        "a peer was not deterministic: only its first answers were explored, the verdict does not cover the others".to_owned()
+    })
+}

@@ -1,0 +1,339 @@
+//! The program's network: the model's sockets on one side, the peers and the cache of what they said on the other.
+//!
+//! There is one [`Peers`] for a whole command: all executions, all workers and the counterexamples at the end ask the same
+//! world, which only grows, so that what one worker has learned spares the others the question. Where an execution stands in
+//! its conversations is a [`PeerState`] of its own, which moves with every checkpoint.
+
+mod address;
+
+use crate::error::{ExitCode, Failure};
+use address::{endpoint, to_address, to_key};
+use peers::{ConnKey, Counters, PeerError, PeerState, PeerWorld, Readable};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use syscall_model::Errno;
+use syscall_model::net::{Accepted, Arrival, Endpoint, Key, Network};
+
+/// How long a peer that cannot be looked into gets before a deadlock is called one.
+const LAST_CHANCE: Duration = Duration::from_secs(1);
+/// Where name servers are.
+const DOMAIN: u16 = 53;
+
+/// The peers of a command, shared by all that explore.
+#[derive(Clone, Debug)]
+pub struct Peers(Arc<Mutex<Shared>>);
+
+#[derive(Debug)]
+struct Shared {
+    config: peers::Config,
+    cache_file: Option<PathBuf>,
+    /// Made when it is first needed: most programs have no peers.
+    world: Option<PeerWorld>,
+}
+
+impl Default for Peers {
+    fn default() -> Self {
+        Self::new(peers::Config::default(), None)
+    }
+}
+
+impl Peers {
+    pub fn new(config: peers::Config, cache_file: Option<PathBuf>) -> Self {
+        Self(Arc::new(Mutex::new(Shared {
+            config,
+            cache_file,
+            world: None,
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        // A worker that panicked left the trees as they were: they only grow.
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Starts the servers, if any are to be started.
+    pub fn start(&self) -> Result<(), Failure> {
+        let mut shared = self.lock();
+        if shared.config.servers.is_empty() && shared.cache_file.is_none() {
+            return Ok(());
+        }
+        shared.world().map(drop).map_err(failure)
+    }
+
+    /// Writes the cache file, if one was asked for.
+    pub fn save(&self) -> Result<(), Failure> {
+        let mut shared = self.lock();
+        let (offline, path) = (shared.config.offline, shared.cache_file.clone());
+        match (path, offline) {
+            (Some(path), false) => shared
+                .world()
+                .and_then(|world| world.save(&path))
+                .map_err(failure),
+            _ => Ok(()),
+        }
+    }
+
+    /// Are there peers to speak of?
+    pub fn in_use(&self) -> bool {
+        self.lock().world.is_some()
+    }
+
+    pub fn mode(&self) -> peers::CacheMode {
+        self.lock().config.mode
+    }
+
+    pub fn counters(&self) -> Counters {
+        self.lock()
+            .world
+            .as_ref()
+            .map(PeerWorld::counters)
+            .unwrap_or_default()
+    }
+
+    /// A peer was not deterministic and one of its answers was kept.
+    pub fn is_partial(&self) -> bool {
+        self.lock().world.as_ref().is_some_and(PeerWorld::is_partial)
+    }
+}
+
+impl Shared {
+    fn world(&mut self) -> Result<&mut PeerWorld, PeerError> {
+        if self.world.is_none() {
+            let mut world = PeerWorld::new(self.config.clone())?;
+            if let Some(path) = &self.cache_file
+                && (self.config.offline || path.exists())
+            {
+                world.load(path)?;
+            }
+            self.world = Some(world);
+        }
+        self.world
+            .as_mut()
+            .ok_or_else(|| PeerError::NoConnection("no world".to_owned()))
+    }
+}
+
+/// A peer's failure ends the command.
+pub fn failure(error: PeerError) -> Failure {
+    let text = error.to_string();
+    let mut lines = text.lines();
+    let mut failure = Failure::new(ExitCode::Peer, lines.next().unwrap_or_default());
+    failure.details = lines.map(str::to_owned).collect();
+    failure
+}
+
+/// One execution's place among the peers.
+#[derive(Debug)]
+pub struct PeerNetwork {
+    peers: Peers,
+    state: PeerState,
+    failure: Option<PeerError>,
+}
+
+impl PeerNetwork {
+    /// The place of a program that has not communicated yet.
+    pub fn new(peers: Peers) -> Result<Self, Failure> {
+        let mut network = Self {
+            peers,
+            state: PeerState::new(),
+            failure: None,
+        };
+        network.go_to(PeerState::new())?;
+        Ok(network)
+    }
+
+    pub fn state(&self) -> &PeerState {
+        &self.state
+    }
+
+    pub fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// The program was put back.
+    pub fn go_to(&mut self, state: PeerState) -> Result<(), Failure> {
+        self.state = state;
+        match &mut self.peers.lock().world {
+            Some(world) => world.backtracked(&self.state).map_err(failure),
+            None => Ok(()),
+        }
+    }
+
+    /// What a peer did that ends the run, since it was last asked for.
+    pub fn take_failure(&mut self) -> Result<(), Failure> {
+        self.failure.take().map_or(Ok(()), |error| Err(failure(error)))
+    }
+
+    /// Nobody can go on: has a peer something to say after all?
+    pub fn ask_again(&mut self) -> Result<bool, Failure> {
+        match &mut self.peers.lock().world {
+            Some(world) => world.poll_again(&self.state, LAST_CHANCE).map_err(failure),
+            None => Ok(false),
+        }
+    }
+
+    /// The program has ended, and with it its connections. Clients are told, so that they can end too.
+    pub fn hang_up(&mut self) -> Result<(), Failure> {
+        for key in self.state.open_accepted() {
+            self.ask((), |world, state| world.close(state, &key));
+        }
+        self.take_failure()
+    }
+
+    /// What each peer was told, by connection.
+    pub fn sent(&self) -> BTreeMap<String, Vec<Vec<u8>>> {
+        let shared = self.peers.lock();
+        shared
+            .world
+            .as_ref()
+            .map(|world| world.sent(&self.state))
+            .unwrap_or_default()
+    }
+
+    /// The exit statuses of the clients that have ended, in their order.
+    pub fn client_exits(&mut self) -> Result<Vec<Option<i32>>, Failure> {
+        let mut shared = self.peers.lock();
+        let Some(world) = &mut shared.world else {
+            return Ok(Vec::new());
+        };
+        let exits = (0..world.client_count()).map(|client| world.client_exit(&self.state, client));
+        exits.collect::<Result<_, _>>().map_err(failure)
+    }
+
+    /// One question to the world. If it fails the run ends soon, and until then `harmless` is the answer.
+    fn ask<T>(
+        &mut self,
+        harmless: T,
+        question: impl FnOnce(&mut PeerWorld, &mut PeerState) -> Result<T, PeerError>,
+    ) -> T {
+        if self.failure.is_some() {
+            return harmless;
+        }
+        let mut shared = self.peers.lock();
+        let answer = shared.world().and_then(|world| question(world, &mut self.state));
+        answer.unwrap_or_else(|error| {
+            self.failure = Some(error);
+            harmless
+        })
+    }
+
+    fn has_clients(&self) -> bool {
+        let shared = self.peers.lock();
+        !shared.config.clients.is_empty() || shared.config.offline
+    }
+}
+
+impl Network for PeerNetwork {
+    fn connect(&mut self, to: &Endpoint) -> Option<Key> {
+        let address = to_address(to);
+        if is_refused_by_rule(to, &self.peers.lock().config) {
+            return None;
+        }
+        let key = self.ask(None, |world, state| {
+            if world.is_own(&address) {
+                return Ok(None);
+            }
+            world.open(state, &address)
+        });
+        match key? {
+            ConnKey::Opened(_, nth) => Some(Key::Opened(Arc::new(to.clone()), nth)),
+            ConnKey::Accepted(_) => None,
+        }
+    }
+
+    fn bind(&mut self, at: &Endpoint) -> Result<Endpoint, Errno> {
+        // Without clients nobody outside ever comes: the model's own books are enough.
+        if !self.has_clients() {
+            return Ok(at.clone());
+        }
+        let address = to_address(at);
+        let bound = self.ask(Ok(address.clone()), |world, state| {
+            match world.bind(state, &address) {
+                Err(PeerError::Io { source, .. }) => Ok(Err(source)),
+                other => other.map(Ok),
+            }
+        });
+        match bound {
+            Ok(address) => Ok(endpoint(&address)),
+            Err(error) => Err(Errno::new(error.raw_os_error().unwrap_or(libc::EADDRNOTAVAIL))),
+        }
+    }
+
+    fn listen(&mut self, at: &Endpoint) {
+        if self.has_clients() {
+            let address = to_address(at);
+            self.ask((), |world, state| {
+                world.listen(state, &address);
+                Ok(())
+            });
+        }
+    }
+
+    fn acceptable(&mut self, at: &Endpoint) -> bool {
+        let address = to_address(at);
+        self.has_clients() && self.ask(false, |world, state| world.acceptable(state, &address))
+    }
+
+    fn accept(&mut self, at: &Endpoint) -> Option<Accepted> {
+        let address = to_address(at);
+        let key = self.ask(None, |world, state| world.accept(state, &address))?;
+        let client = self.state.client_of(&key)?;
+        match key {
+            ConnKey::Accepted(nth) => Some(Accepted {
+                key: Key::Accepted(nth),
+                client,
+            }),
+            ConnKey::Opened(..) => None,
+        }
+    }
+
+    fn write(&mut self, key: &Key, data: &[u8]) {
+        let key = to_key(key);
+        self.ask((), |world, state| world.write(state, &key, data));
+    }
+
+    fn finish(&mut self, key: &Key) {
+        let key = to_key(key);
+        self.ask((), |world, state| world.fin(state, &key));
+    }
+
+    fn close(&mut self, key: &Key) {
+        let key = to_key(key);
+        self.ask((), |world, state| world.close(state, &key));
+    }
+
+    fn read(&mut self, key: &Key, max: usize) -> Arrival {
+        let key = to_key(key);
+        self.ask(Arrival::Nothing, |world, state| {
+            Ok(match world.readable(state, &key)? {
+                Readable::Data(_) => Arrival::Data(world.read(state, &key, max)?),
+                Readable::Eof => Arrival::End,
+                Readable::Reset => Arrival::Reset,
+                Readable::Nothing | Readable::Unknown => Arrival::Nothing,
+            })
+        })
+    }
+}
+
+/// Destinations that are never asked: name servers, unless one was given (a real one's answers change), and local ports at
+/// which nobody receives datagrams, which a peer's silence would not tell.
+fn is_refused_by_rule(to: &Endpoint, config: &peers::Config) -> bool {
+    let Endpoint::Udp(address) = to else {
+        return false;
+    };
+    if config.offline {
+        return false;
+    }
+    if address.port() == DOMAIN && config.servers.is_empty() {
+        return true;
+    }
+    address.ip().is_loopback() && !receives_datagrams(address.port())
+}
+
+fn receives_datagrams(port: u16) -> bool {
+    let tables = [procfs::net::udp(), procfs::net::udp6()];
+    let mut sockets = tables.into_iter().flatten().flatten();
+    sockets.any(|socket| socket.local_address.port() == port)
+}

@@ -1,0 +1,198 @@
+//! Sockets with addresses: who listens where, connections of the program to itself, and what sets Internet sockets apart.
+
+use super::socket::{
+    self, Link, Listening, READABLE, Socket, Style, deliver_datagram, send_locally, send_to_peer, socket_mut,
+};
+use super::{ChannelId, epoll};
+use crate::fd::{Kind, PollEvents};
+use crate::model::Model;
+use crate::net::mirror::Told;
+use crate::net::{Endpoint, Key};
+use syscalls::Errno;
+
+/// Made-up ports of the other ends: of the k-th connection to a destination, and of the k-th accepted client.
+const OUTGOING_PORTS: u16 = 40_000;
+const CLIENT_PORTS: u16 = 30_000;
+
+/// The socket of the program that gets what is sent to `to`, which is a [`Endpoint::destination`].
+pub fn receiver(model: &Model, to: &Endpoint) -> Option<ChannelId> {
+    let named = model.channels.sockets.iter();
+    let mut named = named.filter(|(_, socket)| {
+        let name = socket.name.as_ref().filter(|_| is_receiving(socket));
+        name.is_some_and(|name| name.receives(to, v6_only(socket)))
+    });
+    named.next().map(|(id, _)| *id)
+}
+
+/// Only sockets that were bound receive: the accepted ends of a connection share their listener's name.
+fn is_receiving(socket: &Socket) -> bool {
+    socket.listening.is_some() || socket.link == Link::Unconnected
+}
+
+fn v6_only(socket: &Socket) -> bool {
+    let value = socket.options.plain.get(&(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY));
+    value.is_some_and(|value| value.iter().any(|&byte| byte != 0))
+}
+
+/// Is another socket of the program in the way of this name?
+pub fn is_taken(model: &Model, id: ChannelId, name: &Endpoint) -> bool {
+    let flag = |socket: &Socket, option| {
+        let value = socket.options.plain.get(&(libc::SOL_SOCKET, option));
+        value.is_some_and(|value: &Vec<u8>| value.iter().any(|&byte| byte != 0))
+    };
+    let this = socket::socket(model, id);
+    model.channels.sockets.iter().any(|(&other, socket)| {
+        let shares = flag(this, libc::SO_REUSEPORT) && flag(socket, libc::SO_REUSEPORT);
+        let reuses =
+            flag(this, libc::SO_REUSEADDR) && flag(socket, libc::SO_REUSEADDR) && socket.listening.is_none();
+        other != id
+            && is_receiving(socket)
+            && !shares
+            && !reuses
+            && socket.name.as_ref().is_some_and(|taken| taken.collides(name))
+    })
+}
+
+/// The socket listens from now on.
+pub fn listen(model: &mut Model, id: ChannelId) {
+    let this = socket_mut(model, id);
+    if this.listening.is_none() {
+        this.listening = Some(Listening::default());
+    }
+}
+
+/// Connects to a listening socket of the program: the accepting end exists at once and waits in the backlog.
+pub fn connect_locally(model: &mut Model, id: ChannelId, listener: ChannelId, to: Endpoint) {
+    let nth = model.channels.choose_port();
+    let accepting = model.channels.allocate();
+    let (family, style) = {
+        let listener = socket::socket(model, listener);
+        (listener.family, listener.style)
+    };
+    let this = socket_mut(model, id);
+    let from = this.name.clone().unwrap_or_else(|| to.nearest_local(nth));
+    this.link = Link::Local(accepting);
+    (this.read_shut, this.write_shut) = (false, false);
+    this.remote = Some(to.clone());
+    this.name = Some(from.clone());
+    let mut end = Socket::new(family, style, Link::Local(id));
+    end.name = Some(to);
+    end.remote = Some(from);
+    model.channels.sockets.insert(accepting, end);
+    if let Some(listening) = &mut socket_mut(model, listener).listening {
+        listening.backlog.push_back(accepting);
+    }
+    epoll::notify(model, &Kind::Socket(listener), READABLE);
+    epoll::notify(model, &Kind::Socket(id), PollEvents::all());
+}
+
+/// The connection to a peer stands.
+pub fn connected(model: &mut Model, id: ChannelId, key: Key, to: Endpoint) {
+    let nth = match &key {
+        Key::Opened(_, nth) | Key::Accepted(nth) => *nth as u16,
+    };
+    let this = socket_mut(model, id);
+    let name = this.name.take();
+    this.name = Some(name.unwrap_or_else(|| to.nearest_local(OUTGOING_PORTS.wrapping_add(nth))));
+    this.link = Link::Peer(key);
+    (this.read_shut, this.write_shut) = (false, false);
+    this.remote = Some(to);
+    model.channels.stale = true;
+    epoll::notify(model, &Kind::Socket(id), PollEvents::all());
+}
+
+/// The accepting end of a connection that a client made.
+pub fn accepted(model: &mut Model, listener: ChannelId, key: Key, client: u32) -> ChannelId {
+    let nth = match &key {
+        Key::Opened(_, nth) | Key::Accepted(nth) => *nth as u16,
+    };
+    let listener = socket::socket(model, listener);
+    let mut end = Socket::new(listener.family, listener.style, Link::Peer(key));
+    let name = listener.name.clone().map(Endpoint::destination);
+    end.remote = name
+        .as_ref()
+        .map(|name| name.nearest_local(CLIENT_PORTS.wrapping_add(nth)));
+    end.name = name;
+    end.client = Some(client);
+    model.channels.stale = true;
+    model.channels.add_socket(end)
+}
+
+/// A connection to the program itself that will not be accepted any more.
+pub fn refuse(model: &mut Model, accepting: ChannelId) {
+    if let Some((client, _)) = socket::live_peer(model, accepting) {
+        let client = socket_mut(model, client);
+        client.error = Some(Errno::ECONNRESET);
+        (client.read_shut, client.write_shut) = (true, true);
+    }
+    socket::close(model, accepting);
+}
+
+/// A connect that failed, to be told by `SO_ERROR`.
+pub fn connect_failed(model: &mut Model, id: ChannelId, errno: Errno) {
+    let this = socket_mut(model, id);
+    this.error = Some(errno);
+    (this.read_shut, this.write_shut) = (true, true);
+    epoll::notify(model, &Kind::Socket(id), PollEvents::all());
+}
+
+/// A send on an Internet socket.
+pub fn send(model: &mut Model, id: ChannelId, data: &[u8]) -> Result<usize, Errno> {
+    let this = socket_mut(model, id);
+    if this.style == Style::Datagram {
+        let to = this.remote.clone().ok_or(Errno::EDESTADDRREQ)?;
+        return send_datagram(model, id, to, data);
+    }
+    match this.link.clone() {
+        Link::Peer(key) => send_to_peer(model, id, key, data),
+        Link::Unconnected => {
+            this.take_error()?;
+            Err(Errno::EPIPE)
+        }
+        Link::Local(peer) => {
+            this.take_error()?;
+            if this.write_shut {
+                return Err(Errno::EPIPE);
+            }
+            if data.is_empty() {
+                return Ok(0);
+            }
+            if model.channels.sockets.contains_key(&peer) {
+                return send_locally(model, id, peer, data, &[]);
+            }
+            // Nobody is there any more: the first send goes out, the answer to it is a reset.
+            let this = socket_mut(model, id);
+            this.error = Some(Errno::EPIPE);
+            (this.read_shut, this.write_shut) = (true, true);
+            epoll::notify(model, &Kind::Socket(id), PollEvents::all());
+            Ok(data.len())
+        }
+    }
+}
+
+/// A datagram to a socket of the program, or to a peer.
+pub fn send_datagram(model: &mut Model, id: ChannelId, to: Endpoint, data: &[u8]) -> Result<usize, Errno> {
+    const LONGEST: usize = 65_507;
+    let to = to.destination();
+    socket_mut(model, id).take_error()?;
+    if data.len() > LONGEST {
+        return Err(Errno::EMSGSIZE);
+    }
+    let from = datagram_name(model, id, &to);
+    match receiver(model, &to) {
+        Some(receiver) => deliver_datagram(model, receiver, &from, data),
+        None => model.channels.outbox.push(Told::Datagram(id, to, data.to_vec())),
+    }
+    Ok(data.len())
+}
+
+/// The name of a datagram socket, which gets one when it first needs it.
+pub fn datagram_name(model: &mut Model, id: ChannelId, to: &Endpoint) -> Endpoint {
+    if let Some(name) = &socket::socket(model, id).name {
+        return name.clone();
+    }
+    let port = model.channels.choose_port();
+    let name = to.nearest_local(port);
+    socket_mut(model, id).name = Some(name.clone());
+    name
+}

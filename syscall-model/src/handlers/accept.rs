@@ -1,0 +1,93 @@
+//! `accept` and `accept4`.
+
+use super::sockets::{FLAGS, socket_of, status, write_address};
+use crate::call::Call;
+use crate::channels::io::{self, blocking};
+use crate::channels::socket::Style;
+use crate::channels::{ChannelId, Use, install, named, touches};
+use crate::effect::{Effect, Outcome, Prepared};
+use crate::fd::Kind;
+use crate::model::Cx;
+use crate::object::{Object, Touch};
+use crate::wait::Wake;
+use syscalls::{Errno, Sysno};
+
+pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
+    let Ok((ofd, id)) = socket_of(cx, call.fd(0)) else {
+        return Prepared::visible(vec![Touch::read(Object::FdTable)]);
+    };
+    let listens = cx
+        .model
+        .channels
+        .sockets
+        .get(&id)
+        .is_some_and(|s| s.listening.is_some());
+    let deadline = io::socket_deadline(cx.model, ofd, true);
+    cx.thread().deadline = deadline;
+    if listens {
+        await_clients(cx);
+    }
+    let mut touched = touches(cx.model, ofd, Use::Read);
+    touched.push(Touch::write(Object::FdTable));
+    let waits = listens && blocking(cx.model, ofd);
+    Prepared::visible(touched).waiting(waits.then(|| io::read_wait(ofd, deadline)))
+}
+
+/// The program looks for clients: they are started now, if it listens.
+pub fn await_clients(cx: &mut Cx) {
+    let channels = &mut cx.model.channels;
+    if !channels.clients_awaited && channels.sockets.values().any(|s| s.listening.is_some()) {
+        channels.clients_awaited = true;
+        channels.stale = true;
+    }
+}
+
+pub fn accept(cx: &mut Cx, call: &Call) -> Outcome {
+    let (ofd, listener) = socket_of(cx, call.fd(0))?;
+    let flags = if call.sysno == Sysno::accept4 {
+        call.int(3)
+    } else {
+        0
+    };
+    if flags & !FLAGS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let socket = cx.model.channels.sockets.get(&listener).ok_or(Errno::EBADF)?;
+    if socket.style == Style::Datagram {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if socket.listening.is_none() || socket.read_shut {
+        return Err(Errno::EINVAL);
+    }
+    cx.model.files.lowest_free(0)?;
+    let Some(id) = take(cx, listener)? else {
+        if blocking(cx.model, ofd) && cx.wake != Wake::TimedOut {
+            return Ok(Effect::Block(io::read_wait(ofd, cx.thread().deadline)));
+        }
+        return Err(Errno::EAGAIN);
+    };
+    let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
+    let fd = install(cx.model, Kind::Socket(id), status(flags), close_on_exec)?;
+    if call.word(1) != 0 {
+        let end = cx.model.channels.sockets.get(&id).ok_or(Errno::EBADF)?;
+        let address = super::sockets::encoded(end.remote.as_ref(), end.family);
+        write_address(cx, &address, call.word(1), call.word(2))?;
+    }
+    Ok(Effect::Done(i64::from(fd)))
+}
+
+/// The next connection: the program's own first, they came before it looked.
+fn take(cx: &mut Cx, listener: ChannelId) -> Result<Option<ChannelId>, Errno> {
+    let socket = cx.model.channels.sockets.get_mut(&listener).ok_or(Errno::EBADF)?;
+    let listening = socket.listening.as_mut().ok_or(Errno::EINVAL)?;
+    if let Some(own) = listening.backlog.pop_front() {
+        return Ok(Some(own));
+    }
+    let Some(name) = socket.name.clone().filter(|_| listening.client_waits) else {
+        return Ok(None);
+    };
+    Ok(cx
+        .net
+        .accept(&name)
+        .map(|accepted| named::accepted(cx.model, listener, accepted.key, accepted.client)))
+}

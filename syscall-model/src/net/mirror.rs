@@ -1,0 +1,159 @@
+//! Keeps the modelled sockets and the network in step.
+//!
+//! Handlers only touch the model: what they say to a peer goes to an outbox, and [`settle`], which runs at the end of every
+//! call, carries it out and brings back what the peers said to it. Between two calls the outbox is empty.
+
+use super::{Arrival, Endpoint, Key, Network};
+use crate::channels::socket::{self, Link, READABLE, Style};
+use crate::channels::{ChannelId, epoll};
+use crate::fd::{Kind, PollEvents};
+use crate::model::Model;
+use syscalls::Errno;
+
+/// Something that a peer is to be told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Told {
+    Bytes(Key, Vec<u8>),
+    Datagram(ChannelId, Endpoint, Vec<u8>),
+    Finish(Key),
+    Close(Key),
+}
+
+/// Says what is to be said and takes in what has come. Does nothing if no call had to do with the network.
+pub fn settle(model: &mut Model, net: &mut dyn Network) {
+    let outbox = std::mem::take(&mut model.channels.outbox);
+    if outbox.is_empty() && !std::mem::take(&mut model.channels.stale) {
+        return;
+    }
+    model.channels.stale = false;
+    for told in outbox {
+        match told {
+            Told::Bytes(key, data) => net.write(&key, &data),
+            Told::Datagram(id, to, data) => send_datagram(model, net, id, to, &data),
+            Told::Finish(key) => net.finish(&key),
+            Told::Close(key) => net.close(&key),
+        }
+    }
+    refresh(model, net);
+}
+
+/// Takes in what has come on every connection, and whether somebody wants to be accepted. True if anything changed.
+pub fn refresh(model: &mut Model, net: &mut dyn Network) -> bool {
+    let ids: Vec<ChannelId> = model.channels.sockets.keys().copied().collect();
+    let mut changed = false;
+    for id in ids {
+        let Some(socket) = model.channels.sockets.get(&id) else {
+            continue;
+        };
+        if let (Some(listening), Some(name)) = (&socket.listening, &socket.name) {
+            let (was_pending, name) = (listening.client_waits, name.clone());
+            // Clients are started when the program first looks for them.
+            if model.channels.clients_awaited {
+                let pending = net.acceptable(&name);
+                changed |= pending != was_pending;
+                set_pending(model, id, pending, was_pending);
+            }
+        } else if let Link::Peer(key) = &socket.link {
+            let key = key.clone();
+            changed |= pull_stream(model, net, id, &key);
+        } else if !socket.correspondents.is_empty() {
+            let all: Vec<(Endpoint, Key)> = socket
+                .correspondents
+                .iter()
+                .map(|(to, key)| (to.clone(), key.clone()))
+                .collect();
+            for (from, key) in all {
+                changed |= pull_datagrams(model, net, id, &from, &key);
+            }
+        }
+    }
+    changed
+}
+
+fn set_pending(model: &mut Model, id: ChannelId, pending: bool, was_pending: bool) {
+    if let Some(socket) = model.channels.sockets.get_mut(&id)
+        && let Some(listening) = &mut socket.listening
+    {
+        listening.client_waits = pending;
+    }
+    if pending && !was_pending {
+        epoll::notify(model, &Kind::Socket(id), READABLE);
+    }
+}
+
+fn pull_stream(model: &mut Model, net: &mut dyn Network, id: ChannelId, key: &Key) -> bool {
+    let mut changed = false;
+    while let Some(room) = room(model, id) {
+        let arrival = net.read(key, room);
+        if arrival == Arrival::Nothing {
+            break;
+        }
+        let Some(socket) = model.channels.sockets.get_mut(&id) else {
+            break;
+        };
+        let mut events = PollEvents::all();
+        match arrival {
+            Arrival::Data(data) => {
+                socket.deliver(&data, Vec::new());
+                events = READABLE;
+            }
+            Arrival::End => socket.read_shut = true,
+            Arrival::Reset | Arrival::Nothing => {
+                socket.error = Some(Errno::ECONNRESET);
+                (socket.read_shut, socket.write_shut) = (true, true);
+            }
+        }
+        changed = true;
+        epoll::notify(model, &Kind::Socket(id), events);
+    }
+    changed
+}
+
+/// How much more the socket takes; `None` if nothing more. (Looked up apart: a map that is changed is copied first.)
+fn room(model: &Model, id: ChannelId) -> Option<usize> {
+    let socket = model.channels.sockets.get(&id)?;
+    let room = socket.room();
+    (!socket.read_shut && room > 0).then_some(room)
+}
+
+fn pull_datagrams(
+    model: &mut Model,
+    net: &mut dyn Network,
+    id: ChannelId,
+    from: &Endpoint,
+    key: &Key,
+) -> bool {
+    let mut changed = false;
+    while let Arrival::Data(data) = net.read(key, usize::MAX) {
+        socket::deliver_datagram(model, id, from, &data);
+        changed = true;
+    }
+    changed
+}
+
+/// A datagram to a peer: the first one to a destination makes the connection. Nobody there: the sender hears of it when it
+/// next uses the socket, if it is connected.
+fn send_datagram(model: &mut Model, net: &mut dyn Network, id: ChannelId, to: Endpoint, data: &[u8]) {
+    let Some(socket) = model.channels.sockets.get(&id) else {
+        return;
+    };
+    debug_assert_eq!(socket.style, Style::Datagram);
+    let key = match socket.correspondents.get(&to) {
+        Some(key) => Some(key.clone()),
+        None => net.connect(&to),
+    };
+    let Some(socket) = model.channels.sockets.get_mut(&id) else {
+        return;
+    };
+    match key {
+        Some(key) => {
+            net.write(&key, data);
+            socket.correspondents.insert(to, key);
+        }
+        None if socket.remote.as_ref() == Some(&to) => {
+            socket.error = Some(Errno::ECONNREFUSED);
+            epoll::notify(model, &Kind::Socket(id), PollEvents::ERR);
+        }
+        None => {}
+    }
+}

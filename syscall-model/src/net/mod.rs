@@ -1,0 +1,106 @@
+//! The network as the model sees it: other programs' ends of connections, behind a trait.
+//!
+//! Nothing here opens a socket. The supervisor injects a [`Network`] (through [`Cx`](crate::Cx), as it does the file system's
+//! host), which answers from the peers or from the memory of them. What a peer said is *mirrored* into the modelled sockets
+//! right after the operation that elicited it, see [`mirror`]: so readiness, waits and the hash of a state need no network,
+//! and a cached answer costs no more than a copy.
+
+mod endpoint;
+pub mod mirror;
+
+pub use endpoint::Endpoint;
+
+use std::fmt;
+use std::sync::Arc;
+use syscalls::Errno;
+
+/// A connection to a peer: the same in every schedule that has it, whatever else happened before.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Key {
+    /// The k-th that the program opened to this destination.
+    Opened(Arc<Endpoint>, u32),
+    /// The k-th that the program accepted.
+    Accepted(u32),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Opened(to, k) => write!(f, "{to}#{k}"),
+            Key::Accepted(k) => write!(f, "accept#{k}"),
+        }
+    }
+}
+
+/// A connection that a client made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    pub key: Key,
+    /// Which client process: what is said on its other connections may depend on this one.
+    pub client: u32,
+}
+
+/// What has come in on a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Bytes of a stream, or one datagram.
+    Data(Vec<u8>),
+    /// The peer will say no more.
+    End,
+    Reset,
+    /// Nothing now.
+    Nothing,
+}
+
+/// Other programs. A failure of a peer is no affair of the program under test: the implementation keeps it, answers
+/// something harmless, and the supervisor stops the run.
+pub trait Network {
+    /// Opens a connection. `None`: nobody is there.
+    fn connect(&mut self, to: &Endpoint) -> Option<Key>;
+    /// Reserves an address to listen at; port 0 becomes a port.
+    fn bind(&mut self, at: &Endpoint) -> Result<Endpoint, Errno>;
+    fn listen(&mut self, at: &Endpoint);
+    /// Does a client wait to be accepted here?
+    fn acceptable(&mut self, at: &Endpoint) -> bool;
+    fn accept(&mut self, at: &Endpoint) -> Option<Accepted>;
+    fn write(&mut self, key: &Key, data: &[u8]);
+    /// The program says no more on this connection.
+    fn finish(&mut self, key: &Key);
+    fn close(&mut self, key: &Key);
+    /// Takes what has come in: at most `max` bytes, or one datagram.
+    fn read(&mut self, key: &Key, max: usize) -> Arrival;
+}
+
+/// A machine on its own: no peer anywhere. The program can still talk to itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoNetwork;
+
+impl Network for NoNetwork {
+    fn connect(&mut self, _: &Endpoint) -> Option<Key> {
+        None
+    }
+
+    fn bind(&mut self, at: &Endpoint) -> Result<Endpoint, Errno> {
+        Ok(at.clone())
+    }
+
+    fn listen(&mut self, _: &Endpoint) {}
+
+    fn acceptable(&mut self, _: &Endpoint) -> bool {
+        false
+    }
+
+    fn accept(&mut self, _: &Endpoint) -> Option<Accepted> {
+        None
+    }
+
+    fn write(&mut self, _: &Key, _: &[u8]) {}
+
+    fn finish(&mut self, _: &Key) {}
+
+    fn close(&mut self, _: &Key) {}
+
+    fn read(&mut self, _: &Key, _: usize) -> Arrival {
+        Arrival::Nothing
+    }
+}

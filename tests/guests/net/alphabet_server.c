@@ -1,0 +1,34 @@
+// Main accepts n clients, one worker thread each, which answers m numbers with letters.
+// usage: alphabet_server PORT N M
+#include "net.h"
+
+static int messages;
+
+static void *serve(void *argument) {
+    int fd = (int)(long)argument;
+    for (int i = 0; i < messages; i++) {
+        char line[16];
+        ssize_t got = read(fd, line, sizeof line - 1);
+        CHECK(got > 0);
+        line[got] = 0;
+        char letter = 'A' + atoi(line) - 1;
+        CHECK(write(fd, &letter, 1) == 1);
+    }
+    close(fd);
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 4);
+    int listener = listen_at(atoi(argv[1])), n = atoi(argv[2]);
+    messages = atoi(argv[3]);
+    pthread_t threads[8];
+    for (int i = 0; i < n; i++) {
+        int fd = accept(listener, NULL, NULL);
+        CHECK(fd >= 0);
+        threads[i] = start(serve, (void *)(long)fd);
+    }
+    for (int i = 0; i < n; i++)
+        OK(pthread_join(threads[i], NULL));
+    return 0;
+}

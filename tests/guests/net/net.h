@@ -1,0 +1,69 @@
+// What the networked guests and their peers share: connecting, listening, lines.
+#ifndef NET_H
+#define NET_H
+#include "../guest.h"
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+static inline struct sockaddr_in at_port(int port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+}
+
+static inline int connect_to(int port) {
+    struct sockaddr_in address = at_port(port);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(fd >= 0);
+    CHECK(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    return fd;
+}
+
+static inline int listen_at(int port) {
+    struct sockaddr_in address = at_port(port);
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(fd >= 0);
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0);
+    CHECK(bind(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    CHECK(listen(fd, 16) == 0);
+    return fd;
+}
+
+static inline void send_text(int fd, const char *text) {
+    size_t length = strlen(text);
+    CHECK(write(fd, text, length) == (ssize_t)length);
+}
+
+// Reads one line, without its end; -1 at the end of the stream.
+static inline int read_line(int fd, char *line, int size) {
+    int length = 0;
+    for (;;) {
+        char c;
+        ssize_t got = read(fd, &c, 1);
+        CHECK(got >= 0);
+        if (got == 0)
+            return -1;
+        if (c == '\n')
+            break;
+        if (c != '\r' && length < size - 1)
+            line[length++] = c;
+    }
+    line[length] = 0;
+    return length;
+}
+
+// Reads until the end of the stream, or until the buffer is full.
+static inline int read_all(int fd, char *buffer, int size) {
+    int length = 0;
+    for (;;) {
+        ssize_t got = read(fd, buffer + length, size - 1 - length);
+        CHECK(got >= 0);
+        if (got == 0)
+            break;
+        length += got;
+    }
+    buffer[length] = 0;
+    return length;
+}
+#endif

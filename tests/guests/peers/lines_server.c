@@ -1,0 +1,98 @@
+// A server peer, one process, one thread: serves any number of connections with poll.
+// usage: lines_server PORT daytime|alphabet|file|log FILE
+//   daytime   sends a line to whoever connects, and ends the connection
+//   alphabet  answers each line with a number by the letter of that number
+//   file      answers "GET whole" or "GET from-to" with bytes of a file of twelve letters, and ends the connection
+// With a file name after the kind, all that is received is written there, one line per event.
+#include "../net/net.h"
+#include <poll.h>
+
+enum { MAX = 1000 };
+static struct pollfd fds[MAX];
+static char pending[MAX][256];
+static int number[MAX], count, opened;
+static const char *kind;
+static FILE *journal;
+
+static void forget(int i) {
+    close(fds[i].fd);
+    count--;
+    fds[i] = fds[count];
+    memcpy(pending[i], pending[count], sizeof pending[i]);
+    number[i] = number[count];
+}
+
+static void note(int i, const char *what) {
+    if (journal) {
+        fprintf(journal, "%d %s\n", number[i], what);
+        fflush(journal);
+    }
+}
+
+// One whole line has come; true if the connection is to end.
+static int answer(int fd, const char *line) {
+    if (strcmp(kind, "alphabet") == 0) {
+        char letter = 'A' + atoi(line) - 1;
+        CHECK(write(fd, &letter, 1) == 1);
+        return 0;
+    }
+    const char *file = "abcdefghijkl";
+    int from = 0, to = 11;
+    sscanf(line, "GET %d-%d", &from, &to);
+    CHECK(write(fd, file + from, to - from + 1) == to - from + 1);
+    return 1;
+}
+
+static void received(int i) {
+    char buffer[200];
+    ssize_t got = read(fds[i].fd, buffer, sizeof buffer);
+    if (got <= 0) {
+        note(i, "end");
+        forget(i);
+        return;
+    }
+    for (ssize_t k = 0; k < got; k++) {
+        char *line = pending[i];
+        size_t length = strlen(line);
+        if (buffer[k] != '\n' && length < sizeof pending[i] - 1) {
+            line[length] = buffer[k];
+            line[length + 1] = 0;
+            continue;
+        }
+        note(i, line);
+        int ends = answer(fds[i].fd, line);
+        line[0] = 0;
+        if (ends) {
+            forget(i);
+            return;
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc >= 3);
+    kind = argv[2];
+    if (argc > 3)
+        CHECK((journal = fopen(argv[3], "w")) != NULL);
+    fds[0] = (struct pollfd){listen_at(atoi(argv[1])), POLLIN, 0};
+    count = 1;
+    for (;;) {
+        CHECK(poll(fds, count, -1) > 0);
+        for (int i = count - 1; i > 0; i--)
+            if (fds[i].revents)
+                received(i);
+        if (fds[0].revents && count < MAX) {
+            int fd = accept(fds[0].fd, NULL, NULL);
+            CHECK(fd >= 0);
+            if (strcmp(kind, "daytime") == 0) {
+                send_text(fd, "Thu Jan  1 00:00:00 1970\n");
+                close(fd);
+                continue;
+            }
+            fds[count] = (struct pollfd){fd, POLLIN, 0};
+            pending[count][0] = 0;
+            number[count++] = opened++;
+            note(count - 1, "connected");
+        }
+    }
+}

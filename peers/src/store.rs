@@ -50,6 +50,19 @@ impl PeerWorld {
             path: path.to_path_buf(),
             reason,
         };
+        let file = self.to_bytes().map_err(bad)?;
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(".tmp");
+        std::fs::write(&temporary, file)
+            .and_then(|()| std::fs::rename(&temporary, path))
+            .map_err(|e| bad(e.to_string()))
+    }
+
+    /// All trees, as they are in a file.
+    ///
+    /// # Errors
+    /// They cannot be encoded.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, String> {
         let trees = self
             .trees()
             .map(|(key, tree)| (key.clone(), tree.clone()))
@@ -59,18 +72,14 @@ impl PeerWorld {
             .iter()
             .map(|(asked, got)| (asked.clone(), got.clone()))
             .collect();
-        let plain = postcard::to_stdvec(&Saved { trees, chosen_ports }).map_err(|e| bad(e.to_string()))?;
-        let packed = zstd::encode_all(plain.as_slice(), 3).map_err(|e| bad(e.to_string()))?;
+        let plain = postcard::to_stdvec(&Saved { trees, chosen_ports }).map_err(|e| e.to_string())?;
+        let packed = zstd::encode_all(plain.as_slice(), 3).map_err(|e| e.to_string())?;
         let mut file = Vec::with_capacity(HEADER + packed.len());
         file.extend(MAGIC);
         file.extend(VERSION.to_le_bytes());
         file.extend(xxh3_64(&packed).to_le_bytes());
         file.extend(packed);
-        let mut temporary = path.as_os_str().to_owned();
-        temporary.push(".tmp");
-        std::fs::write(&temporary, file)
-            .and_then(|()| std::fs::rename(&temporary, path))
-            .map_err(|e| bad(e.to_string()))
+        Ok(file)
     }
 
     /// Adds the trees of a file. Must come before the first connection.
@@ -78,11 +87,20 @@ impl PeerWorld {
     /// # Errors
     /// The file cannot be read, is damaged, or is of another version.
     pub fn load(&mut self, path: &Path) -> Result<(), PeerError> {
-        let bad = |reason: &str| PeerError::CacheFile {
+        let bad = |reason: String| PeerError::CacheFile {
             path: path.to_path_buf(),
-            reason: reason.to_string(),
+            reason,
         };
-        let file = std::fs::read(path).map_err(|e| bad(&e.to_string()))?;
+        let file = std::fs::read(path).map_err(|e| bad(e.to_string()))?;
+        self.load_bytes(&file).map_err(bad)
+    }
+
+    /// Adds the trees of [`PeerWorld::to_bytes`]. Must come before the first connection.
+    ///
+    /// # Errors
+    /// They are damaged, or of another version.
+    pub fn load_bytes(&mut self, file: &[u8]) -> Result<(), String> {
+        let bad = str::to_owned;
         let (Some(magic), Some(version), Some(sum), Some(packed)) = (
             file.get(..8),
             file.get(8..12),
@@ -100,8 +118,8 @@ impl PeerWorld {
         if sum != xxh3_64(packed).to_le_bytes() {
             return Err(bad("its checksum is wrong: it is damaged"));
         }
-        let plain = zstd::decode_all(packed).map_err(|e| bad(&e.to_string()))?;
-        let saved: Saved = postcard::from_bytes(&plain).map_err(|e| bad(&e.to_string()))?;
+        let plain = zstd::decode_all(packed).map_err(|e| e.to_string())?;
+        let saved: Saved = postcard::from_bytes(&plain).map_err(|e| e.to_string())?;
         for (key, tree) in saved.trees {
             self.adopt(key, tree);
         }

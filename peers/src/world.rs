@@ -220,6 +220,16 @@ impl PeerWorld {
         Ok(Some(key))
     }
 
+    /// The SUT connects to where by the caller's own rule nobody is. Kept like any other refusal, so that it is the same offline.
+    pub fn refuse(&mut self, state: &mut PeerState, address: &Address) {
+        let address = Arc::new(address.clone());
+        let k = state.0.opened.get(&address).copied().unwrap_or(0);
+        let instance = Instance::Server(address.clone(), k);
+        let (tree, _) = self.tree_of(self.tree_key(&instance));
+        self.trees[tree].refused = true;
+        state.edit().opened.insert(address, k + 1);
+    }
+
     /// Polls a position that was never polled.
     pub(crate) fn resolve(&mut self, tree: usize, at: At) -> Result<(), PeerError> {
         if self.trees[tree].answer(at.pos).is_some() {

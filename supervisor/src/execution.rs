@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::schedule::Scheduler;
-use crate::session::{Options, Session};
+use crate::session::{Options, Session, TIMEOUT};
 use crate::trace::{End, ProgramRecord, Step, Trace};
 use std::os::unix::ffi::OsStrExt;
 use syscall_model::Tid;
@@ -22,7 +22,7 @@ pub fn run(options: Options, scheduler: &mut dyn Scheduler, max_steps: u64) -> R
         options,
         max_steps,
         &mut |_, _, _| {},
-        |_, enabled| Ok(scheduler.choose(enabled)),
+        |_, session| Ok((scheduler.choose(&session.enabled()), 0)),
         |_, _| Ok(()),
     )
 }
@@ -45,10 +45,14 @@ pub fn replay_watched(
         options,
         limit,
         watch,
-        |at, enabled| {
+        |at, session| {
             let step = &trace.steps[at as usize];
+            let enabled = match step.alternative {
+                TIMEOUT => session.timed_waits(),
+                _ => session.enabled(),
+            };
             if enabled.contains(&step.thread) {
-                return Ok(step.thread);
+                return Ok((step.thread, step.alternative));
             }
             Err(desync(
                 at,
@@ -98,7 +102,7 @@ fn drive(
     options: Options,
     max_steps: u64,
     watch: &mut dyn FnMut(&Session, u64, Tid),
-    mut choose: impl FnMut(u64, &[Tid]) -> Result<Tid, Failure>,
+    mut choose: impl FnMut(u64, &Session) -> Result<(Tid, u32), Failure>,
     mut check: impl FnMut(u64, &Step) -> Result<(), Failure>,
 ) -> Result<Execution, Failure> {
     let mut session = Session::start(options)?;
@@ -107,11 +111,11 @@ fn drive(
     while session.end().is_none() && (steps.len() as u64) < max_steps {
         let enabled = session.enabled();
         let at = steps.len() as u64;
-        let tid = choose(at, &enabled)?;
+        let (tid, alternative) = choose(at, &session)?;
         let last = steps.last().map(|step| step.thread);
         preemptions += u64::from(last.is_some_and(|last| last != tid && enabled.contains(&last)));
         watch(&session, at, tid);
-        let step = session.step(tid)?;
+        let step = session.step_as(tid, alternative)?;
         tracing::debug!(step = at, thread = step.thread, "{}", step.operation);
         check(at, &step)?;
         steps.push(step);
@@ -138,6 +142,7 @@ impl Execution {
             end: self.end.clone(),
             locations: Vec::new(),
             finding: None,
+            communication: self.session.network().peers().recording()?,
         })
     }
 }

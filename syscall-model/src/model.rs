@@ -258,6 +258,15 @@ impl Model {
             .min()
     }
 
+    /// The next moment at which a timer fires.
+    pub fn next_timer(&self) -> Option<Nanos> {
+        let timers = self.timers.next_deadline(self);
+        timers
+            .into_iter()
+            .chain(self.channels.next_deadline(self.clock.now()))
+            .min()
+    }
+
     /// Lets time pass up to `deadline`: timers that are due fire.
     pub fn advance_clock(&mut self, deadline: Nanos) {
         self.clock.advance_to(deadline);

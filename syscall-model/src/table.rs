@@ -272,7 +272,7 @@ pub static TABLE: [Row; ROWS] = [
     row(Sysno::setreuid, Model(identity::setreuid, invisible), "between the ids that the process has; others are refused (EPERM)"),
     row(Sysno::setregid, Model(identity::setregid, invisible), "between the ids that the process has; others are refused (EPERM)"),
     row(Sysno::getgroups, Model(identity::getgroups, invisible), "the ids that the program was started with"),
-    row(Sysno::setgroups, Refuse(Errno::EPERM), "needs a privilege"),
+    row(Sysno::setgroups, Model(identity::setgroups, invisible), "root may give groups up; others are refused"),
     row(Sysno::setresuid, Model(identity::setresuid, invisible), "between the ids that the process has; others are refused (EPERM)"),
     row(Sysno::getresuid, Model(identity::getresuid, invisible), "the ids that the program was started with"),
     row(Sysno::setresgid, Model(identity::setresgid, invisible), "between the ids that the process has; others are refused (EPERM)"),

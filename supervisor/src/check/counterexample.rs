@@ -81,7 +81,7 @@ fn record(
     let mut locations = Vec::with_capacity(minimised.path.len());
     for choice in &minimised.path {
         locations.push(session.location(choice.thread));
-        steps.push(session.step(choice.thread)?);
+        steps.push(session.step_as(choice.thread, choice.alternative)?);
     }
     let end = session.end().cloned().unwrap_or(End::Cut);
     let found = system.violations_of(&mut session)?;
@@ -105,6 +105,7 @@ fn record(
         steps,
         end,
         locations,
+        communication: options.peers.recording()?,
         finding: Some(Finding {
             violation: violation.clone(),
             preemptions: minimised.preemptions,

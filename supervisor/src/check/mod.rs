@@ -13,4 +13,4 @@ pub mod properties;
 pub mod system;
 
 pub use properties::{Ending, Properties, Violation, ViolationKind};
-pub use system::{CheckSystem, CheckpointChoice};
+pub use system::{CheckSystem, CheckpointChoice, Faults};

@@ -2,10 +2,10 @@
 
 use super::properties::{self, Ending, Properties, Violation};
 use crate::error::Failure;
-use crate::session::{Options, Session, Snapshot};
+use crate::session::{Options, Session, Snapshot, TIMEOUT};
 use crate::trace::End;
 use checkpoint::{Backend, Checkpointer, MarkId, View};
-use explore::{Candidate, Choice, Menu, Report, StepReport, System};
+use explore::{Candidate, Choice, Footprint, Menu, Report, StepReport, System};
 use std::ops::Range;
 use syscall_model::Tid;
 use tracee::Stopped;
@@ -29,7 +29,10 @@ pub struct CheckSystem {
     checkpoints: Option<Box<dyn Checkpointer>>,
     last: Option<Tid>,
     /// The choices from the initial state to the current one.
-    path: Vec<Tid>,
+    path: Vec<Choice>,
+    faults: Faults,
+    /// Faults on the way to the current state.
+    faults_used: u32,
     /// The initial state.
     start: Option<Mark>,
     /// Memory that does not identify a state.
@@ -42,7 +45,16 @@ pub struct Mark {
     memory: MarkId,
     rest: Snapshot,
     last: Option<Tid>,
-    path: Vec<Tid>,
+    path: Vec<Choice>,
+    faults_used: u32,
+}
+
+/// What the environment may do to the program, and how often in one execution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// A timed wait may end early.
+    pub timeout: bool,
+    pub budget: u32,
 }
 
 fn gone() -> Failure {
@@ -59,10 +71,18 @@ impl CheckSystem {
             checkpoints: None,
             last: None,
             path: Vec::new(),
+            faults: Faults::default(),
+            faults_used: 0,
             start: None,
             auxiliary: Vec::new(),
             aux_names: Vec::new(),
         }
+    }
+
+    /// Explores these faults too.
+    pub fn faults(mut self, faults: Faults) -> Self {
+        self.faults = faults;
+        self
     }
 
     /// Leaves this memory out of the identity of a state.
@@ -133,6 +153,7 @@ impl CheckSystem {
         self.session = Some(session);
         self.last = None;
         self.path.clear();
+        self.faults_used = 0;
         Ok(())
     }
 
@@ -150,15 +171,16 @@ impl CheckSystem {
         }
         self.last = mark.last;
         self.path.clone_from(&mark.path);
+        self.faults_used = mark.faults_used;
         Ok(())
     }
 
     /// Where memory cannot be put back, the way there is taken again from the start.
-    fn execute_again(&mut self, path: &[Tid]) -> Result<(), Failure> {
+    fn execute_again(&mut self, path: &[Choice]) -> Result<(), Failure> {
         self.restart()?;
         let session = self.session.as_mut().ok_or_else(gone)?;
-        for &tid in path {
-            session.step(tid)?;
+        for choice in path {
+            session.step_as(choice.thread, choice.alternative)?;
         }
         if let Some(checkpoints) = self.checkpoints.as_mut() {
             checkpoints.layout_changed();
@@ -201,6 +223,7 @@ impl System for CheckSystem {
 
     fn enabled(&mut self) -> Result<Menu, Failure> {
         let last = self.last;
+        let may_fail = self.faults.timeout && self.faults_used < self.faults.budget;
         let session = self.session()?;
         let enabled = session.enabled();
         let candidate = |tid: Tid| Candidate::new(Choice::of(tid), session.footprint(tid));
@@ -212,8 +235,19 @@ impl System for CheckSystem {
             .filter(|tid| !gone && !enabled.contains(tid))
             .map(candidate)
             .collect();
+        let mut choices: Vec<Candidate> = enabled.iter().copied().map(candidate).collect();
+        if may_fail {
+            let timeout = |thread| Choice {
+                thread,
+                alternative: TIMEOUT,
+            };
+            // Time passes for all threads.
+            let timeouts = session.timed_waits().into_iter();
+            choices.extend(timeouts.map(|tid| Candidate::new(timeout(tid), Footprint::global())));
+            choices.sort_by_key(|candidate| candidate.choice);
+        }
         Ok(Menu {
-            choices: enabled.iter().copied().map(candidate).collect(),
+            choices,
             blocked,
             running,
         })
@@ -222,12 +256,16 @@ impl System for CheckSystem {
     fn step(&mut self, choice: Choice) -> Result<Report<Self>, Failure> {
         let properties = self.properties.clone();
         self.last = Some(choice.thread);
-        self.path.push(choice.thread);
+        self.path.push(choice);
+        self.faults_used += u32::from(choice.alternative != 0);
         let session = self.session()?;
         let layout = session.layout_version();
-        let announced = session.footprint(choice.thread);
         let time = session.model().clock.now();
-        session.step(choice.thread)?;
+        let announced = match choice.alternative {
+            0 => session.footprint(choice.thread),
+            _ => Footprint::global(),
+        };
+        session.step_as(choice.thread, choice.alternative)?;
         let layout_changed = session.layout_version() != layout;
         let mut report = StepReport::running();
         if session.model().clock.now() != time {
@@ -260,7 +298,7 @@ impl System for CheckSystem {
         let control = session.control_identity()?;
         let checkpoints = self.checkpoints.as_mut().ok_or_else(gone)?;
         let memory = checkpoints.identity(session.task_slot()?, &view)?;
-        Ok(control.rotate_left(1) ^ memory)
+        Ok(control.rotate_left(1) ^ memory ^ u128::from(self.faults_used))
     }
 
     fn mark(&mut self) -> Result<Option<Mark>, Failure> {
@@ -283,6 +321,7 @@ impl System for CheckSystem {
             rest: session.snapshot()?,
             last: self.last,
             path: self.path.clone(),
+            faults_used: self.faults_used,
         }))
     }
 

@@ -5,7 +5,7 @@ use super::run::{SutArgs, session_options, write_json};
 use crate::check::counterexample::{self, Counterexample};
 use crate::check::graph::Graph;
 use crate::check::progress::Display;
-use crate::check::{CheckSystem, CheckpointChoice, Properties};
+use crate::check::{CheckSystem, CheckpointChoice, Faults, Properties};
 use crate::error::{ExitCode, Failure};
 use crate::report::{self, Report, States};
 use crate::session::Options;
@@ -84,6 +84,12 @@ pub struct Args {
     /// The exit status that every client must have, if it ends.
     #[arg(long, value_name = "CODE")]
     pub expect_client_exit: Option<i32>,
+    /// What the environment may do to the program besides what it must (repeatable, or a list): timeout lets any timed wait end early.
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub faults: Vec<FaultArg>,
+    /// At most N faults in one execution.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub fault_budget: u32,
     /// Workers.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: u32,
@@ -108,6 +114,12 @@ pub struct Args {
     /// The program and its arguments.
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FaultArg {
+    /// A timed wait ends although others could go on.
+    Timeout,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -311,7 +323,12 @@ fn system(args: &Args, options: Options) -> Result<CheckSystem, Failure> {
         CheckpointArg::Rewind => CheckpointChoice::Rewind,
         CheckpointArg::None => CheckpointChoice::None,
     };
-    Ok(CheckSystem::new(options, properties, choice).auxiliary(&args.aux))
+    let faults = Faults {
+        timeout: args.faults.contains(&FaultArg::Timeout),
+        budget: args.fault_budget,
+    };
+    let system = CheckSystem::new(options, properties, choice);
+    Ok(system.auxiliary(&args.aux).faults(faults))
 }
 
 fn config(args: &Args) -> Config {

@@ -42,7 +42,7 @@ enum Command {
     /// Run one schedule of a program, chosen by a seed.
     Run(run::Args),
     /// Explore every schedule of a program and say what can happen.
-    Check(check::Args),
+    Check(Box<check::Args>),
     /// Execute a recorded schedule again, step by step, and compare.
     Replay(replay::Args),
     /// Look at a trace: as text, as a page with a diagram, or in other tools.

@@ -99,7 +99,7 @@ pub(super) fn options(
         config: trace.config.clone(),
         preempt: trace.preempt,
         core: Some(super::run::current_core()),
-        peers: Peers::default(),
+        peers: Peers::recorded(&trace.communication)?,
     })
 }
 

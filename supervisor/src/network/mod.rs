@@ -75,6 +75,32 @@ impl Peers {
         }
     }
 
+    /// Peers that are no more than what was recorded of them.
+    pub fn recorded(communication: &[u8]) -> Result<Self, Failure> {
+        if communication.is_empty() {
+            return Ok(Self::default());
+        }
+        let config = peers::Config {
+            offline: true,
+            ..peers::Config::default()
+        };
+        let peers = Self::new(config, None);
+        let loaded = peers
+            .lock()
+            .world()
+            .map_err(failure)
+            .and_then(|world| world.load_bytes(communication).map_err(Failure::usage));
+        loaded.map(|()| peers)
+    }
+
+    /// What was said so far, for a trace; empty if nothing was.
+    pub fn recording(&self) -> Result<Vec<u8>, Failure> {
+        match &self.lock().world {
+            Some(world) => world.to_bytes().map_err(Failure::usage),
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// Are there peers to speak of?
     pub fn in_use(&self) -> bool {
         self.lock().world.is_some()
@@ -229,6 +255,10 @@ impl Network for PeerNetwork {
     fn connect(&mut self, to: &Endpoint) -> Option<Key> {
         let address = to_address(to);
         if is_refused_by_rule(to, &self.peers.lock().config) {
+            self.ask((), |world, state| {
+                world.refuse(state, &address);
+                Ok(())
+            });
             return None;
         }
         let key = self.ask(None, |world, state| {

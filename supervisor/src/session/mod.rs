@@ -17,6 +17,7 @@
 //! - `footprint.rs`: what a pending operation touches
 //! - `residue.rs`: dead stack memory is wiped
 //! - `enabled.rs`: which threads can move
+//! - `timeouts.rs`: waits that end before their time
 //! - `idle.rs`: what happens when none can: time passes, a peer speaks after all, the end
 
 mod calls;
@@ -36,11 +37,13 @@ mod snapshot;
 mod spin;
 mod stacks;
 mod step;
+mod timeouts;
 
 pub use context::Context;
 pub use memory::{ProcessHost, TaskMemory};
 pub use sharing::Race;
 pub use snapshot::Snapshot;
+pub use timeouts::TIMEOUT;
 
 use crate::code::{Code, Mapping};
 use crate::error::Failure;

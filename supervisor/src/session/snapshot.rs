@@ -1,7 +1,7 @@
 //! The extended state without the task's memory: what a checkpoint saves beside the pages, and what identifies it.
 
-use super::residue::Regions;
 use super::idle::Quiet;
+use super::residue::Regions;
 use super::{Context, Crash, Session};
 use crate::code::{Code, Mapping};
 use crate::error::Failure;

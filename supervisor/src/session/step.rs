@@ -64,6 +64,21 @@ impl Session {
             operation,
             at: before.rip,
             digest: self.transit.digest,
+            alternative: 0,
+        })
+    }
+
+    /// The step in which no thread moved: a timer has fired before its time.
+    pub(super) fn time_passed(&mut self) -> Result<Step, Failure> {
+        self.transit = Transit::default();
+        self.progressed();
+        self.settle()?;
+        Ok(Step {
+            thread: 0,
+            operation: Operation::TimePasses,
+            at: 0,
+            digest: 0,
+            alternative: super::TIMEOUT,
         })
     }
 

@@ -71,7 +71,11 @@ impl Walk {
                 args,
                 result,
             } => self.call(number, step.thread, i64::from(*call), args, *result),
-            Operation::Start | Operation::Wake { .. } | Operation::Spin | Operation::Signal { .. } => {}
+            Operation::Start
+            | Operation::Wake { .. }
+            | Operation::Spin
+            | Operation::Signal { .. }
+            | Operation::TimePasses => {}
         }
         self.thread(step.thread).last = Some(number);
     }

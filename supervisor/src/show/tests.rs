@@ -35,6 +35,7 @@ fn step(thread: u32, operation: Operation) -> Step {
         operation,
         at: 0x1000,
         digest: 0,
+        alternative: 0,
     }
 }
 
@@ -49,6 +50,7 @@ fn trace(steps: Vec<Step>, end: End) -> Trace {
         config: syscall_model::Config::default(),
         preempt: Preempt::Sync,
         seed: 0,
+        communication: Vec::new(),
         locations: steps
             .iter()
             .map(|_| "the_lock  main guest.c:3".to_owned())

@@ -139,5 +139,6 @@ fn kind(operation: &Operation) -> &'static str {
         Operation::Wake { .. } => "wake",
         Operation::Spin => "spin",
         Operation::Signal { .. } => "signal",
+        Operation::TimePasses => "time",
     }
 }

@@ -25,6 +25,8 @@ pub struct Trace {
     pub locations: Vec<String>,
     /// What the schedule shows, if it is a counterexample.
     pub finding: Option<Finding>,
+    /// What peers said, as a saved cache; empty if there were none.
+    pub communication: Vec<u8>,
 }
 
 /// What a counterexample shows.
@@ -55,6 +57,8 @@ pub struct Step {
     pub at: u64,
     /// Everything else that the transition did (invisible calls and their results), folded together.
     pub digest: u64,
+    /// 0, or which of several results it had: 1 if a wait ran out before its time.
+    pub alternative: u32,
 }
 
 /// What a thread does in a transition.
@@ -82,6 +86,8 @@ pub enum Operation {
     Signal {
         number: i32,
     },
+    /// No thread moves: a timer fires.
+    TimePasses,
 }
 
 /// How the schedule ended.
@@ -115,6 +121,7 @@ impl fmt::Display for Operation {
             Operation::Wake { result } => write!(f, "wakes with {result}"),
             Operation::Spin => write!(f, "spins"),
             Operation::Signal { number } => write!(f, "takes signal {number}"),
+            Operation::TimePasses => write!(f, "a timer fires"),
         }
     }
 }

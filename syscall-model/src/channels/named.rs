@@ -65,9 +65,13 @@ pub fn listen(model: &mut Model, id: ChannelId) {
 pub fn connect_locally(model: &mut Model, id: ChannelId, listener: ChannelId, to: Endpoint) {
     let nth = model.channels.choose_port();
     let accepting = model.channels.allocate();
-    let (family, style) = {
+    let (family, style, to) = {
         let listener = socket::socket(model, listener);
-        (listener.family, listener.style)
+        (
+            listener.family,
+            listener.style,
+            listener.given.clone().unwrap_or(to),
+        )
     };
     let this = socket_mut(model, id);
     let from = this.name.clone().unwrap_or_else(|| to.nearest_local(nth));

@@ -109,6 +109,8 @@ pub struct Socket {
     pub error: Option<Errno>,
     pub options: Options,
     pub name: Option<Endpoint>,
+    /// The name as it was given, if that is another: a relative path.
+    pub given: Option<Endpoint>,
     pub remote: Option<Endpoint>,
     pub listening: Option<Listening>,
     /// A non-blocking connect went through and the program has not been told yet.
@@ -153,12 +155,18 @@ impl Socket {
                 plain: OrdMap::new(),
             },
             name: None,
+            given: None,
             remote: None,
             listening: None,
             connect_succeeded: false,
             client: None,
             correspondents: OrdMap::new(),
         }
+    }
+
+    /// The name that the program sees.
+    pub fn shown_name(&self) -> Option<&Endpoint> {
+        self.given.as_ref().or(self.name.as_ref())
     }
 
     /// Of the Internet, not a Unix socket.

@@ -204,6 +204,29 @@ pub fn getgroups(cx: &mut Cx, call: &Call) -> Outcome {
     Ok(Effect::Done(groups.len() as i64))
 }
 
+/// `setgroups(size, list)`: root may give groups up.
+pub fn setgroups(cx: &mut Cx, call: &Call) -> Outcome {
+    const MOST: u64 = 65_536;
+    let count = call.word(0) as u32;
+    if cx.model.process.user.effective != 0 {
+        return Err(Errno::EPERM);
+    }
+    if u64::from(count) > MOST {
+        return Err(Errno::EINVAL);
+    }
+    let mut groups = Vec::new();
+    for i in 0..u64::from(count) {
+        groups.push(cx.mem.read_u32(call.word(1) + 4 * i)?);
+    }
+    let process = &mut cx.model.process;
+    let has = |group: &u32| process.groups.contains(group) || *group == process.group_ids.effective;
+    if !groups.iter().all(has) {
+        return Err(Errno::EPERM);
+    }
+    process.groups = groups;
+    Effect::ok()
+}
+
 const CAPABILITY_VERSION_1: u32 = 0x1998_0330;
 const CAPABILITY_VERSION_2: u32 = 0x2007_1026;
 const CAPABILITY_VERSION_3: u32 = 0x2008_0522;

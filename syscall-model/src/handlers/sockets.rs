@@ -288,6 +288,8 @@ pub fn bind(cx: &mut Cx, call: &Call) -> Outcome {
         return Err(Errno::EINVAL);
     }
     let wants_any = name.port() == Some(0);
+    let given = matches!(&name, Endpoint::Unix(path) if path.first().is_some_and(|&first| first != b'/' && first != 0));
+    let given = given.then(|| name.clone());
     let name = match name {
         Endpoint::Unix(path) if path.is_empty() => Endpoint::Unix(autobind(cx)),
         Endpoint::Unix(path) if path[0] != 0 => Endpoint::Unix(names::make_socket(cx, &path)?),
@@ -302,7 +304,7 @@ pub fn bind(cx: &mut Cx, call: &Call) -> Outcome {
         name = name.with_port(port);
     }
     let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
-    socket.name = Some(name);
+    (socket.name, socket.given) = (Some(name), given);
     Effect::ok()
 }
 
@@ -370,7 +372,7 @@ pub fn shutdown(cx: &mut Cx, call: &Call) -> Outcome {
 /// `getsockname(fd, addr, len)`.
 pub fn getsockname(cx: &mut Cx, call: &Call) -> Outcome {
     let socket = object(cx, call.fd(0))?;
-    let address = encoded(socket.name.as_ref(), socket.family);
+    let address = encoded(socket.shown_name(), socket.family);
     write_address(cx, &address, call.word(1), call.word(2))?;
     Effect::ok()
 }

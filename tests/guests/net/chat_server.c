@@ -10,10 +10,10 @@ static const char *kind;
 
 static void *serve(void *argument) {
     int me = (int)(long)argument;
-    char line[64], message[80];
-    if (read_line(clients[me], line, sizeof line) < 0)
+    char line[64] = "", message[80];
+    if (read(clients[me], line, sizeof line - 1) <= 0)
         return NULL;
-    snprintf(message, sizeof message, "%s\n", strcmp(kind, "abstract") == 0 ? "message" : line);
+    snprintf(message, sizeof message, "%s", strcmp(kind, "abstract") == 0 ? "message\n" : line);
     int receivers = strcmp(kind, "race") == 0 ? atomic_load(&known) : count;
     for (int i = 0; i < receivers; i++)
         send_text(clients[i], message);

@@ -1,7 +1,7 @@
 // A client peer.
 // usage: lines_client PORT alphabet M   sends the numbers 1 to M, one after the other, and checks the letters
 //        lines_client PORT chat ID N    sends "from ID" and reads N lines
-#include "../net/net.h"
+#include "net.h"
 
 int main(int argc, char **argv) {
     CHECK(argc >= 4);

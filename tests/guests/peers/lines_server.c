@@ -4,7 +4,7 @@
 //   alphabet  answers each line with a number by the letter of that number
 //   file      answers "GET whole" or "GET from-to" with bytes of a file of twelve letters, and ends the connection
 // With a file name after the kind, all that is received is written there, one line per event.
-#include "../net/net.h"
+#include "net.h"
 #include <poll.h>
 
 enum { MAX = 1000 };

@@ -45,6 +45,7 @@ impl Subject {
         let path = self.program.to_str().context("the guest's path is text")?;
         let argv = std::iter::once(path).chain(self.args.iter().map(String::as_str));
         Ok(Options {
+            peers: tracefork::network::Peers::default(),
             program: well(Program::find(self.program.as_os_str(), Path::new("/")))?,
             argv: argv.map(|arg| arg.as_bytes().to_vec()).collect(),
             env: ENVIRONMENT

@@ -1,7 +1,7 @@
 // What the networked guests and their peers share: connecting, listening, lines.
 #ifndef NET_H
 #define NET_H
-#include "../guest.h"
+#include "guest.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -27,6 +27,20 @@ static inline int listen_at(int port) {
     CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0);
     CHECK(bind(fd, (struct sockaddr *)&address, sizeof address) == 0);
     CHECK(listen(fd, 16) == 0);
+    return fd;
+}
+
+// Listens at a port of the kernel's choice, which is put into `port`.
+static inline int listen_anywhere(int *port) {
+    struct sockaddr_in address = at_port(0);
+    socklen_t length = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(fd >= 0);
+    CHECK(bind(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    CHECK(listen(fd, 16) == 0);
+    CHECK(getsockname(fd, (struct sockaddr *)&address, &length) == 0);
+    CHECK(length == sizeof address && address.sin_port != 0);
+    *port = ntohs(address.sin_port);
     return fd;
 }
 

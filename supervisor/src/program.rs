@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub struct Program {
     /// Absolute, symbolic links kept: programs look at their own name.
     pub path: PathBuf,
-    /// What runs in the end: for a script its interpreter, else the program itself.
+    /// What runs in the end, without symbolic links: for a script its interpreter, else the program itself.
     pub image: PathBuf,
 }
 
@@ -27,7 +27,13 @@ impl Program {
         let mut image = path.clone();
         for _ in 0..=MAX_INTERPRETERS {
             match inspect(&image)? {
-                Image::Elf => return Ok(Self { path, image }),
+                Image::Elf => {
+                    let image = fs::canonicalize(&image).map_err(|error| {
+                        Failure::unsupported(format!("{}: {error}", image.display()))
+                            .hint("check the path and its permissions")
+                    })?;
+                    return Ok(Self { path, image });
+                }
                 Image::Script(interpreter) => {
                     if !interpreter.exists() {
                         return Err(Failure::unsupported(format!(

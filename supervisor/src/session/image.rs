@@ -3,9 +3,11 @@
 use super::step::Flow;
 use super::{Context, Options, Session};
 use crate::error::Failure;
+use crate::program::Program;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use syscall_model::effect::{Exec, MapFile, MapSource};
@@ -65,16 +67,13 @@ impl Session {
             _ => (call.args[1], call.args[2]),
         };
         let path = exec.path.clone();
-        if let Err(refusal) =
-            crate::program::Program::find(std::ffi::OsStr::from_bytes(&path), Path::new("/"))
-        {
-            return Err(self.unsupported(
-                tid,
-                &format!("execve of {}", String::from_utf8_lossy(&path)),
-                regs,
-                &refusal.reason,
-            ));
-        }
+        let program = match Program::find(OsStr::from_bytes(&path), Path::new("/")) {
+            Ok(program) => program,
+            Err(refusal) => {
+                let what = format!("execve of {}", String::from_utf8_lossy(&path));
+                return Err(self.unsupported(tid, &what, regs, &refusal.reason));
+            }
+        };
         let name = self.string(&path)?;
         let Some(mut task) = self.task.take() else {
             return Err(Failure::unsupported("the program is gone"));
@@ -99,6 +98,7 @@ impl Session {
             return Ok((Some(result), Flow::Run(regs)));
         }
         self.model.exec(&path);
+        self.model.fs.program = program.image.as_os_str().as_bytes().into();
         let pid = self.model.process.pid;
         self.contexts = BTreeMap::from([(pid, Context::default())]);
         self.loaded = pid;

@@ -55,6 +55,7 @@ use crate::symbols::Symbolizer;
 use crate::trace::End;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -140,7 +141,7 @@ impl Session {
         let mut session = Self {
             host: ProcessHost::new(task.pid(), &options),
             task: Some(task),
-            model: Model::new(&options.config),
+            model: new_model(&options),
             contexts: BTreeMap::from([(pid, Context::default())]),
             loaded: pid,
             network,
@@ -240,6 +241,13 @@ impl Session {
         self.network.take_failure()?;
         Ok(result)
     }
+}
+
+/// `/proc/self/exe` is the file that runs, whatever link or script led to it.
+fn new_model(options: &Options) -> Model {
+    let mut model = Model::new(&options.config);
+    model.fs.program = options.program.image.as_os_str().as_bytes().into();
+    model
 }
 
 fn os(bytes: &[u8]) -> std::ffi::OsString {

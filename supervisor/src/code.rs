@@ -1,5 +1,8 @@
 //! The program's code with our hooks in it: which modules are mapped, where an `int3` stands, where its
 //! displaced instruction is.
+//!
+//! Most hooks are parking points, and with a single thread nobody parks at one. They are prepared when a file is mapped
+//! but written only when the first thread is made: programs that start up alone do so at full speed.
 
 use crate::error::Failure;
 use crate::hooks::{GpRegs, Gpr, ModuleRole, PlanCache, Preempt, ScratchLayout, Site, SiteKind, Streams};
@@ -13,6 +16,7 @@ use std::sync::Arc;
 use tracee::{Regs, Stopped};
 
 const INT3: u8 = 0xcc;
+const PAGE: u64 = 4096;
 
 /// A hook that is in place.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +52,15 @@ pub struct Code {
     sites: Arc<BTreeMap<u64, Installed>>,
     modules: Arc<Vec<Module>>,
     streams: Streams,
+    /// Are there, or were there, several threads?
+    armed: bool,
+}
+
+impl Installed {
+    /// Does it matter even to a thread that is alone?
+    fn is_for_one(&self) -> bool {
+        matches!(self.kind, SiteKind::Pause | SiteKind::Random(_))
+    }
 }
 
 impl Code {
@@ -59,6 +72,7 @@ impl Code {
             sites: Arc::default(),
             modules: Arc::default(),
             streams: Streams::default(),
+            armed: false,
         }
     }
 
@@ -68,6 +82,16 @@ impl Code {
         self.sites = Arc::default();
         self.modules = Arc::default();
         self.streams = Streams::default();
+        self.armed = false;
+    }
+
+    /// There will be a second thread: from now on all hooks are in place.
+    pub fn arm(&mut self, task: &Stopped) -> Result<(), Failure> {
+        if self.armed {
+            return Ok(());
+        }
+        self.armed = true;
+        self.write(task, u64::MIN..u64::MAX)
     }
 
     pub fn site(&self, address: u64) -> Option<Installed> {
@@ -236,36 +260,35 @@ impl Code {
                     original,
                 },
             );
-            text[(address - range.start) as usize] = INT3;
         }
         let pieces: Vec<(u64, &[u8])> = slots.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect();
         task.memory().write_many(&pieces)?;
-        write_changed_pages(task, range.start, sites, bias, &text)
+        self.write(task, range.clone())
     }
-}
 
-/// Writes back the pages with hooks only: the others stay shared with the file.
-fn write_changed_pages(
-    task: &Stopped,
-    base: u64,
-    sites: &[Site],
-    bias: u64,
-    text: &[u8],
-) -> Result<(), Failure> {
-    const PAGE: u64 = 4096;
-    let mut pages: Vec<u64> = sites
-        .iter()
-        .map(|site| site.vaddr.wrapping_add(bias) & !(PAGE - 1))
-        .collect();
-    pages.dedup();
-    for page in pages {
-        let start = (page.max(base) - base) as usize;
-        let end = ((page + PAGE - base) as usize).min(text.len());
-        if let Some(bytes) = text.get(start..end) {
-            task.memory().write_forced(base + start as u64, bytes)?;
+    /// Puts the hooks of this range in place, those that are due. Pages without one stay shared with the file.
+    fn write(&self, task: &Stopped, range: Range<u64>) -> Result<(), Failure> {
+        let mut due = self
+            .sites
+            .range(range)
+            .filter(|(_, site)| self.armed || site.is_for_one())
+            .peekable();
+        while let Some(&(&first, _)) = due.peek() {
+            let page = first & !(PAGE - 1);
+            let mut bytes = vec![0; PAGE as usize];
+            let available = task.memory().read_up_to(page, &mut bytes)?;
+            bytes.truncate(available);
+            while let Some((address, site)) = due.next_if(|(address, _)| **address - page < PAGE) {
+                // Code that the program has changed meanwhile is not what was looked at.
+                match bytes.get_mut((address - page) as usize) {
+                    Some(byte) if *byte == site.original => *byte = INT3,
+                    _ => {}
+                }
+            }
+            task.memory().write_forced(page, &bytes)?;
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Libraries of the distribution: only their synchronisation functions are parking points.
@@ -289,7 +312,6 @@ fn is_libc(path: &Path) -> bool {
 /// What must be added to a link-time address, for a file mapped at `start` from `offset`. `None` if the
 /// mapping is of no segment.
 fn load_bias(path: &Path, start: u64, offset: u64) -> Option<u64> {
-    const PAGE: u64 = 4096;
     let file = std::fs::File::open(path).ok()?;
     // The headers of every ELF file that a linker makes are in its first page.
     let mut head = Vec::new();

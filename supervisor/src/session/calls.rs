@@ -169,7 +169,12 @@ impl Session {
         if let Some(tls) = spawn.tls {
             child.fs_base = tls;
         }
-        let xstate = Some(self.task()?.xstate()?);
+        let task = self
+            .task
+            .as_ref()
+            .ok_or_else(|| Failure::unsupported("the program under test is gone"))?;
+        self.code.arm(task)?;
+        let xstate = Some(task.xstate()?);
         self.contexts.insert(
             spawn.child,
             super::Context {

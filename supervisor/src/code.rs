@@ -226,6 +226,24 @@ impl Code {
         Ok(())
     }
 
+    /// Puts an `int3` on any one instruction: where the displaced one is, and the byte that was replaced. `None` if there
+    /// is no code.
+    pub fn displace_at(&mut self, task: &mut Stopped, address: u64) -> Result<Option<(u64, u8)>, Failure> {
+        let mut code = [0; 15];
+        let available = task.memory().read_up_to(address, &mut code)?;
+        let Some(&original) = code[..available].first() else {
+            return Ok(None);
+        };
+        self.reserve(task, address..address + 1, 1)?;
+        let placed = self.layout.place(address, &code[..available]).map_err(|error| {
+            Failure::unsupported(format!("no breakpoint can be at {address:#x}: {error}"))
+        })?;
+        task.memory()
+            .write_many(&[(placed.slot, placed.bytes.as_slice())])?;
+        task.memory().write_forced(address, &[INT3])?;
+        Ok(Some((placed.slot, original)))
+    }
+
     fn install(
         &mut self,
         task: &mut Stopped,

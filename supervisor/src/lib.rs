@@ -10,6 +10,7 @@ pub mod code;
 pub mod core_file;
 pub mod error;
 pub mod execution;
+pub mod gdb;
 pub mod hooks;
 pub mod network;
 pub mod objects;

@@ -26,6 +26,10 @@ pub struct Args {
     /// Write the state at the end, or at --stop-at, as a core file with all threads, for gdb.
     #[arg(long, value_name = "FILE")]
     pub core: Option<PathBuf>,
+    /// Let gdb connect and go through the trace, forwards and backwards, from the start or from --stop-at.
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "127.0.0.1:0", conflicts_with = "core")]
+    pub gdb: Option<String>,
     /// The program, if it is elsewhere on this machine.
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
@@ -37,6 +41,10 @@ pub struct Args {
 pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let trace = trace::format::read(&args.trace)?;
     let options = options(args.program.as_deref(), args.allow_changed_program, &trace)?;
+    if let Some(address) = &args.gdb {
+        crate::gdb::serve(address, options, &trace, args.stop_at)?;
+        return Ok(0);
+    }
     let image = options.program.image.clone();
     let execution = execution::replay(options, &trace, args.stop_at)?;
     let output = &execution.session.model().output;

@@ -21,7 +21,7 @@ impl Session {
         let fail = |e: &dyn std::fmt::Display| {
             Failure::unsupported(format!("cannot write the core file {}: {e}", path.display()))
         };
-        let auxv = std::fs::read(format!("/proc/{}/auxv", task.pid())).map_err(|e| fail(&e))?;
+        let auxv = self.auxv().map_err(|e| fail(&e))?;
         let core = Core {
             threads: self.thread_states(first)?,
             process: self.process_info(),
@@ -32,48 +32,34 @@ impl Session {
                 address: crash.address.unwrap_or(0),
             }),
         };
+        // Without our hooks: a debugger shows the program's own instructions.
         let mut read = |address: u64, buffer: &mut [u8]| {
-            let got = task
-                .memory()
-                .read_up_to(address, buffer)
-                .map_err(|e| io::Error::other(e.to_string()))?;
-            // Without our hooks: a debugger shows the program's own instructions.
-            for (site, byte) in self.code.originals(address..address + got as u64) {
-                buffer[(site - address) as usize] = byte;
-            }
-            Ok(got)
+            self.read_memory(address, buffer)
+                .map_err(|e| io::Error::other(e.reason))
         };
         core_file::write(path, &core, &mut read).map_err(|e| fail(&e))
     }
 
     fn thread_states(&self, first: Option<Tid>) -> Result<Vec<ThreadState>, Failure> {
         let guilty = self.crash.as_ref().map(|crash| crash.thread).or(first);
-        let is_alive = |tid: &Tid| self.model.threads.contains_key(tid);
-        // A process that has exited has no threads; where they stood last is still of interest.
-        let nobody_left = !self.contexts.keys().any(is_alive);
-        let mut tids: Vec<Tid> = self
-            .contexts
-            .keys()
-            .copied()
-            .filter(|tid| nobody_left || is_alive(tid))
-            .collect();
+        let mut tids = self.live_threads();
         tids.sort_by_key(|&tid| (Some(tid) != guilty, tid));
         tids.into_iter().map(|tid| self.thread_state(tid)).collect()
     }
 
+    /// The threads that there are. A process that has exited has none; where they stood last is still of interest.
+    pub(super) fn live_threads(&self) -> Vec<Tid> {
+        let is_alive = |tid: &Tid| self.model.threads.contains_key(tid);
+        let nobody_left = !self.contexts.keys().any(is_alive);
+        self.contexts
+            .keys()
+            .copied()
+            .filter(|tid| nobody_left || is_alive(tid))
+            .collect()
+    }
+
     fn thread_state(&self, tid: Tid) -> Result<ThreadState, Failure> {
-        let task = self
-            .task
-            .as_ref()
-            .ok_or_else(|| Failure::unsupported("the program is gone"))?;
-        let context = self.contexts.get(&tid).cloned().unwrap_or_default();
-        let mut regs = context.regs;
-        regs.rip = self.code.original_ip(regs.rip);
-        let xstate = match context.xstate {
-            Some(xstate) => xstate,
-            None if tid == self.loaded => task.xstate()?,
-            None => task.xstate()?.initial(),
-        };
+        let (regs, xstate) = self.registers(tid)?;
         Ok(ThreadState {
             tid,
             regs,

@@ -16,6 +16,9 @@ impl Session {
     pub(super) fn on_breakpoint(&mut self, tid: Tid) -> Result<Flow, Failure> {
         let mut regs = *self.task()?.regs()?;
         let address = regs.rip - 1;
+        if let Some(flow) = self.on_user_breakpoint(tid, address, &regs) {
+            return Ok(flow);
+        }
         let Some(site) = self.code.site(address) else {
             return self.fault(tid, SigInfo::kernel(libc::SIGTRAP), regs);
         };

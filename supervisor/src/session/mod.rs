@@ -14,6 +14,7 @@
 //! - `sharing.rs`: which memory threads share; data races
 //! - `snapshot.rs`: all of this but the memory, saved and put back
 //! - `core.rs`: all of this as a core file
+//! - `debug.rs`: breakpoints and single instructions
 //! - `footprint.rs`: what a pending operation touches
 //! - `residue.rs`: dead stack memory is wiped
 //! - `enabled.rs`: which threads can move
@@ -23,6 +24,7 @@
 mod calls;
 mod context;
 mod core;
+mod debug;
 mod emulate;
 mod enabled;
 mod footprint;
@@ -40,6 +42,7 @@ mod step;
 mod timeouts;
 
 pub use context::Context;
+pub use debug::Advance;
 pub use memory::{ProcessHost, TaskMemory};
 pub use sharing::Race;
 pub use snapshot::Snapshot;
@@ -116,6 +119,7 @@ pub struct Session {
     regions: residue::Regions,
     /// Invisible operations of the transition under way.
     transit: step::Transit,
+    debug: debug::Debug,
     _ticker: Ticker,
 }
 
@@ -157,6 +161,7 @@ impl Session {
             objects: RefCell::default(),
             regions: None,
             transit: step::Transit::default(),
+            debug: debug::Debug::default(),
             _ticker: ticker,
         };
         session.new_image()?;

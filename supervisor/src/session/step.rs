@@ -46,15 +46,26 @@ pub(super) enum Flow {
 impl Session {
     /// Lets `tid`, one of [`Session::enabled`], make its transition.
     pub fn step(&mut self, tid: Tid) -> Result<Step, Failure> {
+        let (operation, flow, before) = self.begin(tid)?;
+        if let Flow::Run(regs) = flow {
+            self.go(tid, regs)?;
+        }
+        self.complete(tid, operation, before)
+    }
+
+    /// Performs the operation of a transition; where the thread stood before.
+    pub(super) fn begin(&mut self, tid: Tid) -> Result<(Operation, Flow, Regs), Failure> {
         self.transit = Transit::default();
         self.model.clock.visible_operation();
         self.load(tid)?;
         let before = self.context(tid).regs;
         self.context(tid).spins = false;
         let (operation, flow) = self.perform(tid)?;
-        if let Flow::Run(regs) = flow {
-            self.go(tid, regs)?;
-        }
+        Ok((operation, flow, before))
+    }
+
+    /// The thread has parked again: the transition is over.
+    pub(super) fn complete(&mut self, tid: Tid, operation: Operation, before: Regs) -> Result<Step, Failure> {
         let stands = self.contexts.get(&tid).map_or(before, |context| context.regs);
         self.wipe_residue(tid, &stands)?;
         self.moved(tid, &operation, &before);
@@ -137,7 +148,7 @@ impl Session {
     }
 
     /// Makes `tid` the thread whose extended state the task has.
-    fn load(&mut self, tid: Tid) -> Result<(), Failure> {
+    pub(super) fn load(&mut self, tid: Tid) -> Result<(), Failure> {
         if self.loaded == tid {
             return Ok(());
         }
@@ -183,26 +194,31 @@ impl Session {
                 Flow::Again => {}
                 Flow::Parked | Flow::Ended => return Ok(()),
             }
-            flow = match *self.task()?.stop() {
-                Stop::Seccomp { nr } => self.on_call(tid, nr)?,
-                Stop::Breakpoint => self.on_breakpoint(tid)?,
-                Stop::Signal { signo, code, addr } => self.on_signal(tid, signo, code, addr)?,
-                Stop::Interrupted => self.on_interrupt(tid)?,
-                Stop::ForeignCall { nr, .. } => {
-                    let regs = *self.task()?.regs()?;
-                    return Err(self.unsupported(
-                        tid,
-                        &format!("system call {nr} of the 32-bit ABI"),
-                        regs,
-                        "only the 64-bit ABI is",
-                    ));
-                }
-                other => {
-                    let what = format!("the program stopped in a way tracefork does not know: {other:?}");
-                    return Err(Failure::unsupported(what));
-                }
-            };
+            flow = self.dispatch(tid)?;
         }
+    }
+
+    /// Deals with the stop at which the task is.
+    pub(super) fn dispatch(&mut self, tid: Tid) -> Result<Flow, Failure> {
+        Ok(match *self.task()?.stop() {
+            Stop::Seccomp { nr } => self.on_call(tid, nr)?,
+            Stop::Breakpoint => self.on_breakpoint(tid)?,
+            Stop::Signal { signo, code, addr } => self.on_signal(tid, signo, code, addr)?,
+            Stop::Interrupted => self.on_interrupt(tid)?,
+            Stop::ForeignCall { nr, .. } => {
+                let regs = *self.task()?.regs()?;
+                return Err(self.unsupported(
+                    tid,
+                    &format!("system call {nr} of the 32-bit ABI"),
+                    regs,
+                    "only the 64-bit ABI is",
+                ));
+            }
+            other => {
+                let what = format!("the program stopped in a way tracefork does not know: {other:?}");
+                return Err(Failure::unsupported(what));
+            }
+        })
     }
 
     /// Lets the task run to its next stop; one that computes for long is interrupted for a look at it.

@@ -1,0 +1,216 @@
+//! For a debugger: transitions that can be interrupted, by a breakpoint or after one instruction, and taken up again.
+//!
+//! A breakpoint is one more hook: an `int3` whose displaced instruction lives in a scratch slot. So nothing must be
+//! removed and put back to go past one, and an interrupted transition does, in the end, exactly what it would have done.
+
+use super::Session;
+use super::step::Flow;
+use crate::error::Failure;
+use crate::trace::{Operation, Step};
+use std::collections::BTreeMap;
+use syscall_model::{Pending, Tid};
+use tracee::{Outcome, Regs, Resume, Stop, XState};
+
+/// What a debugger has asked for, and what it has interrupted.
+#[derive(Default)]
+pub(super) struct Debug {
+    breakpoints: BTreeMap<u64, Breakpoint>,
+    /// The breakpoint that the thread goes past now.
+    passing: Option<u64>,
+    /// The transition under way was interrupted.
+    interrupted: bool,
+    /// What it had begun with, and where.
+    begun: Option<(Operation, Regs)>,
+}
+
+/// An `int3` of ours; none where a hook has put one anyway.
+#[derive(Clone, Copy)]
+enum Breakpoint {
+    AtHook,
+    Own { slot: u64, original: u8 },
+}
+
+/// How far a thread goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advance {
+    /// To the end of its transition, or to a breakpoint.
+    Run,
+    /// One instruction.
+    Instruction,
+}
+
+impl Session {
+    /// Lets `tid` make its transition, or what is left of it. `None`: it was interrupted on the way.
+    pub fn advance(&mut self, tid: Tid, how: Advance) -> Result<Option<Step>, Failure> {
+        let flow = if std::mem::take(&mut self.debug.interrupted) {
+            self.load(tid)?;
+            Flow::Run(self.context(tid).regs)
+        } else {
+            let (operation, flow, before) = self.begin(tid)?;
+            self.debug.begun = Some((operation, before));
+            flow
+        };
+        if let Flow::Run(regs) = flow {
+            self.model.thread_mut(tid).pending = Pending::Running;
+            let has_breakpoint = self.debug.breakpoints.contains_key(&regs.rip);
+            self.debug.passing = has_breakpoint.then_some(regs.rip);
+            match how {
+                Advance::Run => self.go(tid, regs)?,
+                Advance::Instruction => self.instruction(tid, regs)?,
+            }
+        }
+        if self.debug.interrupted {
+            return Ok(None);
+        }
+        let Some((operation, before)) = self.debug.begun.take() else {
+            return Err(Failure::desync("a transition ended that had not begun"));
+        };
+        self.complete(tid, operation, before).map(Some)
+    }
+
+    /// Executes one instruction of the program: those in scratch slots do not count by themselves.
+    fn instruction(&mut self, tid: Tid, regs: Regs) -> Result<(), Failure> {
+        let mut flow = Flow::Run(regs);
+        loop {
+            flow = match flow {
+                Flow::Run(regs) => {
+                    self.one_instruction(tid, regs)?;
+                    match *self.task()?.stop() {
+                        Stop::Step => Flow::Run(*self.task()?.regs()?),
+                        _ => self.dispatch(tid)?,
+                    }
+                }
+                Flow::Again => self.dispatch(tid)?,
+                Flow::Parked | Flow::Ended => return Ok(()),
+            };
+            if let Flow::Run(regs) = flow
+                && !self.own_ranges().iter().any(|range| range.contains(&regs.rip))
+            {
+                self.interrupt(tid, regs);
+                return Ok(());
+            }
+        }
+    }
+
+    fn one_instruction(&mut self, tid: Tid, regs: Regs) -> Result<(), Failure> {
+        let Some(mut task) = self.task.take() else {
+            return Err(Failure::unsupported("the program under test is gone"));
+        };
+        task.set_regs(regs);
+        match task.resume(Resume::Step, None)?.wait_ignoring_ticks()? {
+            Outcome::Stopped(stopped) => {
+                self.task = Some(stopped);
+                Ok(())
+            }
+            other => Err(Failure::unsupported(format!(
+                "the program ended in the middle of an instruction of thread {tid}: {other:?}"
+            ))),
+        }
+    }
+
+    /// The thread stands in the middle of its transition.
+    fn interrupt(&mut self, tid: Tid, regs: Regs) -> Flow {
+        self.debug.interrupted = true;
+        self.park(tid, regs, Pending::Running)
+    }
+
+    /// The thread executed an `int3`. `Some` if that was a breakpoint and nothing else.
+    pub(super) fn on_user_breakpoint(&mut self, tid: Tid, address: u64, regs: &Regs) -> Option<Flow> {
+        let breakpoint = *self.debug.breakpoints.get(&address)?;
+        let mut regs = *regs;
+        if self.debug.passing.take() != Some(address) {
+            regs.rip = address;
+            return Some(self.interrupt(tid, regs));
+        }
+        match breakpoint {
+            Breakpoint::AtHook => None,
+            Breakpoint::Own { slot, .. } => {
+                regs.rip = slot;
+                Some(Flow::Run(regs))
+            }
+        }
+    }
+
+    /// Whether the transition under way was interrupted.
+    pub fn is_interrupted(&self) -> bool {
+        self.debug.interrupted
+    }
+
+    /// Sets a breakpoint; `false` if there is no code yet.
+    pub fn set_breakpoint(&mut self, address: u64) -> Result<bool, Failure> {
+        if self.debug.breakpoints.contains_key(&address) {
+            return Ok(true);
+        }
+        if self.code.site(address).is_some() {
+            self.debug.breakpoints.insert(address, Breakpoint::AtHook);
+            return Ok(true);
+        }
+        let Some(task) = self.task.as_mut() else {
+            return Ok(false);
+        };
+        let Some((slot, original)) = self.code.displace_at(task, address)? else {
+            return Ok(false);
+        };
+        self.layout_changed();
+        self.debug
+            .breakpoints
+            .insert(address, Breakpoint::Own { slot, original });
+        Ok(true)
+    }
+
+    pub fn clear_breakpoint(&mut self, address: u64) -> Result<(), Failure> {
+        if let Some(Breakpoint::Own { original, .. }) = self.debug.breakpoints.remove(&address) {
+            self.task()?.memory().write_forced(address, &[original])?;
+        }
+        Ok(())
+    }
+
+    /// The program's memory, without our hooks and breakpoints; how much of it could be read.
+    pub fn read_memory(&self, address: u64, buffer: &mut [u8]) -> Result<usize, Failure> {
+        let Some(task) = &self.task else { return Ok(0) };
+        let got = task.memory().read_up_to(address, buffer)?;
+        let Some(end) = address.checked_add(got as u64) else {
+            return Ok(0);
+        };
+        let breakpoints = self
+            .debug
+            .breakpoints
+            .range(address..end)
+            .filter_map(|(at, breakpoint)| match breakpoint {
+                Breakpoint::Own { original, .. } => Some((*at, *original)),
+                Breakpoint::AtHook => None,
+            });
+        for (site, byte) in self.code.originals(address..end).chain(breakpoints) {
+            buffer[(site - address) as usize] = byte;
+        }
+        Ok(got)
+    }
+
+    /// A thread's registers, as the program itself would see them.
+    pub fn registers(&self, tid: Tid) -> Result<(Regs, XState), Failure> {
+        let task = self
+            .task
+            .as_ref()
+            .ok_or_else(|| Failure::unsupported("the program is gone"))?;
+        let context = self.contexts.get(&tid).cloned().unwrap_or_default();
+        let mut regs = context.regs;
+        regs.rip = self.code.original_ip(regs.rip);
+        let xstate = match context.xstate {
+            Some(xstate) => xstate,
+            None if tid == self.loaded => task.xstate()?,
+            None => task.xstate()?.initial(),
+        };
+        Ok((regs, xstate))
+    }
+
+    /// The auxiliary vector, raw.
+    pub fn auxv(&self) -> std::io::Result<Vec<u8>> {
+        let pid = self.task.as_ref().map_or(0, |task| task.pid());
+        std::fs::read(format!("/proc/{pid}/auxv"))
+    }
+
+    /// The threads that there are.
+    pub fn threads(&self) -> Vec<Tid> {
+        self.live_threads()
+    }
+}

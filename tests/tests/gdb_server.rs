@@ -1,0 +1,159 @@
+//! `tracefork replay --gdb`: the real gdb goes through a counterexample, forwards and backwards.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracefork_tests::observe::{Invocation, Scratch, TIME_LIMIT};
+use tracefork_tests::supervised::Tracefork;
+use tracefork_tests::{command_under_test, guests, packages, process};
+
+/// What gdb prints when it does this with the trace of a deadlock of two locks.
+fn session(options: &[&str], commands: &[&str]) -> String {
+    let scratch = Scratch::new().expect("a directory");
+    let program = guests::one("check/lock_order_buggy.c")
+        .and_then(|guest| guest.build())
+        .expect("the guest builds");
+    let invocation = Invocation {
+        program: program.clone(),
+        args: Vec::new(),
+        stdin: Vec::new(),
+    };
+    let tracefork = Tracefork::new(command_under_test!());
+    let checked = tracefork.check(&invocation, &[], &scratch).expect("a result");
+    let trace = checked.result["violations"][0]["trace"].as_str();
+    let trace: PathBuf = scratch.work().join(trace.expect("a counterexample"));
+    let mut server = tracefork.command(&scratch.work());
+    server.arg("replay").arg(&trace).arg("--gdb").args(options);
+    let server = server.stderr(Stdio::piped()).spawn();
+    let mut server = Server(server.expect("the server starts"));
+    // Its first line is the command that a user would copy; the address is in it.
+    let mut line = String::new();
+    let mut said = BufReader::new(server.0.stderr.take().expect("a pipe"));
+    said.read_line(&mut line).expect("it tells how to connect");
+    let address = line
+        .split("target remote ")
+        .nth(1)
+        .and_then(|rest| rest.split('\'').next())
+        .unwrap_or_else(|| panic!("no address in {line}"));
+    let mut gdb = Command::new(packages::command("gdb", "gdb").expect("gdb"));
+    gdb.args([
+        "-nx",
+        "-batch",
+        "-iex",
+        "set debuginfod enabled off",
+        "-ex",
+        "set sysroot /",
+    ]);
+    gdb.args(["-ex", &format!("target remote {address}")]);
+    for command in commands {
+        gdb.args(["-ex", command]);
+    }
+    gdb.args(["-ex", "kill"]).arg(&program);
+    gdb.env_clear().envs(tracefork_tests::ENVIRONMENT);
+    let finished = process::run(gdb, TIME_LIMIT).expect("gdb ends");
+    let status = server.wait();
+    let text = String::from_utf8_lossy(&[finished.stdout, finished.stderr].concat()).into_owned();
+    assert!(status.success(), "{text}");
+    text
+}
+
+/// The server, which does not outlive its test.
+struct Server(Child);
+
+impl Server {
+    /// It ends when gdb has left.
+    fn wait(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + TIME_LIMIT;
+        loop {
+            if let Some(status) = self.0.try_wait().expect("it can be waited for") {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the server still waits for gdb");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The values that were printed, in order.
+fn values(text: &str) -> Vec<&str> {
+    let printed = |line: &'_ str| line.starts_with('$');
+    text.lines()
+        .filter(|line| printed(line))
+        .filter_map(|line| line.split(" = ").nth(1))
+        .collect()
+}
+
+#[test]
+fn breakpoints_threads_and_memory() {
+    let text = session(
+        &[],
+        &[
+            "break transfer",
+            "continue",
+            "print balance",
+            "next",
+            "next",
+            "next",
+            "print balance",
+            "info threads",
+            "continue",
+            "thread apply all bt",
+        ],
+    );
+    assert_eq!(values(&text), ["10", "9"], "{text}");
+    assert!(text.contains("hit Breakpoint 1, transfer"), "{text}");
+    assert!(text.contains("No more reverse-execution history"), "{text}");
+    for function in ["transfer", "audit", "main"] {
+        let stacks = text.split("No more reverse-execution").nth(1).expect("stacks");
+        assert!(stacks.contains(function), "no {function} in\n{stacks}");
+    }
+}
+
+#[test]
+fn time_goes_backwards() {
+    let text = session(
+        &[],
+        &[
+            "break transfer",
+            "continue",
+            "continue",
+            "print balance",
+            "reverse-continue",
+            "print balance",
+            "reverse-continue",
+            "continue",
+            "print balance",
+        ],
+    );
+    // At the end, back at the breakpoint, and there once more after the very beginning.
+    assert_eq!(values(&text), ["9", "10", "10"], "{text}");
+}
+
+#[test]
+fn one_transition_back_is_before_it() {
+    let text = session(
+        &["--stop-at", "1000000"],
+        &[
+            "print balance",
+            "reverse-stepi",
+            "reverse-stepi",
+            "reverse-stepi",
+            "reverse-stepi",
+            "reverse-stepi",
+            "reverse-stepi",
+            "print balance",
+        ],
+    );
+    assert_eq!(values(&text), ["9", "10"], "{text}");
+}

@@ -1,7 +1,7 @@
 //! The benches: what supervision and exploration cost, as ratios of what the machine charges for the same thing without us,
 //! measured in one run on one machine, each with its aim. Times depend on the machine; ratios hardly do.
 //!
-//! `cargo run --release -p tracefork-tests --bin bench -- [--json] [--quick]`
+//! `cargo run --release -p tracefork-tests --bin bench -- [--json] [--quick] [GROUP…]`
 //!
 //! `--quick` measures next to nothing: it shows that the benches work.
 
@@ -15,6 +15,8 @@ mod subject;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+
+use crate::report::Row;
 
 /// How much to measure.
 pub struct Effort {
@@ -38,23 +40,38 @@ fn main() -> ExitCode {
     }
 }
 
+/// A group of rows that are measured together.
+type Group = (&'static str, fn(&Effort) -> Result<Vec<Row>>);
+
+const GROUPS: [Group; 6] = [
+    // Before anything pins this thread to a core.
+    ("jobs", checking::jobs),
+    ("computing", running::computing),
+    ("stops", running::stops),
+    ("transition", checking::transition),
+    ("restores", checking::restores),
+    ("growth", checking::growth),
+];
+
 fn run() -> Result<()> {
-    let (mut json, mut effort) = (false, Effort { quick: false });
+    let (mut json, mut effort, mut wanted) = (false, Effort { quick: false }, Vec::new());
     for arg in std::env::args().skip(1) {
         match arg.as_str() {
             "--json" => json = true,
             "--quick" => effort.quick = true,
-            other => bail!("{other}: options are --json and --quick"),
+            name if GROUPS.iter().any(|(group, _)| *group == name) => wanted.push(arg),
+            other => bail!(
+                "{other}: not --json, --quick or one of {}",
+                GROUPS.map(|g| g.0).join(", ")
+            ),
         }
     }
-    // Before anything is pinned to a core.
-    let jobs = checking::jobs(&effort)?;
-    let mut rows = vec![running::computing(&effort)?];
-    rows.extend(running::stops(&effort)?);
-    rows.push(checking::transition(&effort)?);
-    rows.extend(checking::restores(&effort)?);
-    rows.push(jobs);
-    rows.extend(checking::growth(&effort)?);
+    let mut rows = Vec::new();
+    for (name, measure) in GROUPS {
+        if wanted.is_empty() || wanted.iter().any(|group| group == name) {
+            rows.extend(measure(&effort)?);
+        }
+    }
     if json {
         report::print_json(&rows);
     } else {

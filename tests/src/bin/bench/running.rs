@@ -15,7 +15,7 @@ use crate::subject::{Subject, well};
 use crate::{Effort, subject};
 
 /// A program that only computes, from start to end.
-pub fn computing(effort: &Effort) -> Result<Row> {
+pub fn computing(effort: &Effort) -> Result<Vec<Row>> {
     let program = subject::build("compute")?;
     let rounds = effort.of(150_000_000, 1_000_000).to_string();
     let subject = Subject::new(&program, &[&rounds]);
@@ -26,12 +26,12 @@ pub fn computing(effort: &Effort) -> Result<Row> {
             Box::new(|| timed(1, || natively(&program, &rounds))),
         ],
     )?;
-    Ok(Row::new(
+    Ok(vec![Row::new(
         "run: a program that computes, against itself natively",
         ours,
         native,
         Aim::AtMost(1.05),
-    ))
+    )])
 }
 
 fn supervised(subject: &Subject) -> Result<()> {
@@ -53,7 +53,7 @@ fn natively(program: &Path, rounds: &str) -> Result<()> {
 }
 
 /// A stop for a call that the model answers, and that for a hooked lock, against a bare one.
-pub fn stops(effort: &Effort) -> Result<[Row; 2]> {
+pub fn stops(effort: &Effort) -> Result<Vec<Row>> {
     const BATCH: u64 = 1000;
     let calls = subject::build("calls")?;
     let mut emulated = Subject::new(&calls, &[&BATCH.to_string()]).session()?;
@@ -84,7 +84,7 @@ pub fn stops(effort: &Effort) -> Result<[Row; 2]> {
         stop,
         Aim::AtMost(2.5),
     );
-    Ok([call, lock])
+    Ok(vec![call, lock])
 }
 
 /// Lets threads make so many steps; the cost of each of so many operations that these are.

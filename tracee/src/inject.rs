@@ -81,7 +81,7 @@ impl Stopped {
 
     /// Turns `cpuid` into a `SIGSEGV` (or back). `false`: the machine cannot. The kernel resets it at exec.
     pub fn set_cpuid_faulting(&mut self, on: bool) -> Result<bool> {
-        const ARCH_SET_CPUID: u64 = 0x1012;
+        use crate::cpuid_fault::ARCH_SET_CPUID;
         match check_return(self.inject(libc::SYS_arch_prctl, [ARCH_SET_CPUID, u64::from(!on), 0, 0, 0, 0])?) {
             Ok(_) => Ok(true),
             Err(Errno::ENODEV) => Ok(false),

@@ -38,7 +38,9 @@ impl Session {
             hide_tsc: true,
         })?;
         // What cpuid says depends on the core; the C library keeps it. The kernel forgets the setting at exec.
-        task.set_cpuid_faulting(true)?;
+        if task.set_cpuid_faulting(true)? {
+            tracee::fault_cpuid_here()?;
+        }
         let maps = crate::code::read_maps(task.pid())?;
         self.layout_changed();
         self.code.reset();

@@ -58,8 +58,9 @@ const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 /// must find the owner there); the ceiling in the upper 13 bits and 0/1/2 below for priority-protected ones. Bits 8 and 9
 /// are about lock elision and mean nothing here.
 fn mutex(address: u64, tid: u32, memory: &dyn GuestMemory) -> Option<Blocked> {
-    const OWNER: u64 = 8;
-    const KIND: u64 = 16;
+    const LOCK: usize = 0;
+    const OWNER: usize = 8;
+    const KIND: usize = 16;
     const TYPE_MASK: u32 = 3;
     const RECURSIVE: u32 = 1;
     const ERROR_CHECKING: u32 = 2;
@@ -68,8 +69,11 @@ fn mutex(address: u64, tid: u32, memory: &dyn GuestMemory) -> Option<Blocked> {
     const PRIORITY_PROTECT: u32 = 64;
     const CEILING_MASK: u32 = 0xfff8_0000;
 
-    let word = memory.read_u32(address)?;
-    let kind = memory.read_u32(address.wrapping_add(KIND))?;
+    // All at once: each read is a system call.
+    let mut fields = [0; KIND + 4];
+    memory.read(address, &mut fields)?;
+    let field = |at: usize| Some(u32::from_le_bytes(*fields[at..].first_chunk()?));
+    let (word, kind) = (field(LOCK)?, field(KIND)?);
     let (is_locked, owner) = if kind & (ROBUST | PRIORITY_INHERIT) != 0 {
         if word & FUTEX_OWNER_DIED != 0 {
             // The next one to lock it gets it, with EOWNERDEAD.
@@ -82,7 +86,7 @@ fn mutex(address: u64, tid: u32, memory: &dyn GuestMemory) -> Option<Blocked> {
         } else {
             word
         };
-        (state != 0, memory.read_u32(address.wrapping_add(OWNER))?)
+        (state != 0, field(OWNER)?)
     };
     let is_relock_answered = owner == tid && matches!(kind & TYPE_MASK, RECURSIVE | ERROR_CHECKING);
     Some(match (is_locked, owner) {

@@ -64,13 +64,20 @@ impl Session {
 
     /// Would the lock function before which this thread stands block?
     pub(crate) fn lock_state(&self, tid: Tid) -> Blocked {
-        let Some(op) = self.contexts.get(&tid).and_then(|c| c.hook.as_ref()?.sync) else {
-            return Blocked::No;
-        };
-        let Some(task) = &self.task else {
-            return Blocked::No;
-        };
-        hooks::would_block(&op, tid, &TaskMemory::new(task))
+        self.locks.get(&tid).copied().unwrap_or(Blocked::No)
+    }
+
+    /// Memory has changed: reads the locks before which threads stand.
+    pub(super) fn look_at_locks(&mut self) {
+        self.locks.clear();
+        let Some(task) = &self.task else { return };
+        let memory = TaskMemory::new(task);
+        for (&tid, context) in &self.contexts {
+            let sync = context.hook.as_ref().and_then(|hook| hook.sync.as_ref());
+            if let Some(op) = sync {
+                self.locks.insert(tid, hooks::would_block(op, tid, &memory));
+            }
+        }
     }
 
     /// Does this thread do nothing but yield?

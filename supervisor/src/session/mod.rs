@@ -50,7 +50,7 @@ pub use timeouts::TIMEOUT;
 
 use crate::code::{Code, Mapping};
 use crate::error::Failure;
-use crate::hooks::Preempt;
+use crate::hooks::{Blocked, Preempt};
 use crate::network::{PeerNetwork, Peers};
 use crate::objects::Objects;
 use crate::program::Program;
@@ -107,6 +107,8 @@ pub struct Session {
     options: Options,
     ended: Option<End>,
     crash: Option<Crash>,
+    /// What holds back the threads that stand before a lock: looked up when memory has changed, not when somebody asks.
+    locks: BTreeMap<Tid, Blocked>,
     /// Names the present layout of the address space.
     layout_version: u64,
     /// The last name given; unlike the layout it is never put back, so that no two layouts have one name.
@@ -154,6 +156,7 @@ impl Session {
             options,
             ended: None,
             crash: None,
+            locks: BTreeMap::new(),
             layout_version: 0,
             layouts: 0,
             mappings: None,
@@ -166,6 +169,7 @@ impl Session {
         };
         session.new_image()?;
         session.run_to_park(pid)?;
+        session.look_at_locks();
         Ok(session)
     }
 

@@ -5,6 +5,7 @@ use super::residue::Regions;
 use super::{Context, Crash, Session};
 use crate::code::{Code, Mapping};
 use crate::error::Failure;
+use crate::hooks::Blocked;
 use crate::trace::End;
 use checkpoint::ThreadStack;
 use peers::PeerState;
@@ -31,6 +32,7 @@ pub struct Snapshot {
     ended: Option<End>,
     crash: Option<Crash>,
     regions: Regions,
+    locks: BTreeMap<Tid, Blocked>,
 }
 
 impl Session {
@@ -50,6 +52,7 @@ impl Session {
             ended: self.ended.clone(),
             crash: self.crash.clone(),
             regions: self.regions.clone(),
+            locks: self.locks.clone(),
         })
     }
 
@@ -66,6 +69,7 @@ impl Session {
         self.ended.clone_from(&snapshot.ended);
         self.crash.clone_from(&snapshot.crash);
         self.regions.clone_from(&snapshot.regions);
+        self.locks.clone_from(&snapshot.locks);
         let task = self.task()?;
         task.set_xstate(&snapshot.xstate)?;
         let pid = task.pid();

@@ -68,6 +68,7 @@ impl Session {
     pub(super) fn complete(&mut self, tid: Tid, operation: Operation, before: Regs) -> Result<Step, Failure> {
         let stands = self.contexts.get(&tid).map_or(before, |context| context.regs);
         self.wipe_residue(tid, &stands)?;
+        self.look_at_locks();
         self.moved(tid, &operation, &before);
         self.settle()?;
         Ok(Step {

@@ -65,10 +65,11 @@ impl Fork {
 
     /// All pages that the task has of its own.
     fn look(&mut self, task: &Stopped) -> Result<(Tree, Rc<Layout>)> {
+        // Spent, whatever comes of this.
+        let unchanged = std::mem::take(&mut self.unchanged);
         let mut layout = self.layout(task)?;
-        match self.seen.take() {
-            Some(seen) if std::mem::take(&mut self.unchanged) => return Ok((seen, layout)),
-            _ => {}
+        if let Some(seen) = self.seen.take().filter(|_| unchanged) {
+            return Ok((seen, layout));
         }
         let mut pages = own_pages(task.pid(), &layout)?;
         if pages
@@ -108,14 +109,14 @@ impl Fork {
 
 impl Checkpointer for Fork {
     fn mark(&mut self, task: &mut Stopped) -> Result<MarkId> {
+        if !std::mem::take(&mut self.unchanged) {
+            self.seen = None;
+        }
         let layout = self.layout(task)?;
         layout.refuse_shared()?;
         let process = task.inject_fork()?;
         let mark = MarkId::fresh();
         self.marks.insert(mark, Template { process, layout });
-        if !std::mem::take(&mut self.unchanged) {
-            self.seen = None;
-        }
         self.stats.count_mark();
         Ok(mark)
     }

@@ -35,6 +35,8 @@ pub struct CheckSystem {
     faults_used: u32,
     /// The initial state.
     start: Option<Mark>,
+    /// The checkpoints know the memory as it is: nothing has run since they looked.
+    known: bool,
     /// Memory that does not identify a state.
     auxiliary: Vec<Range<u64>>,
     aux_names: Vec<String>,
@@ -74,6 +76,7 @@ impl CheckSystem {
             faults: Faults::default(),
             faults_used: 0,
             start: None,
+            known: false,
             auxiliary: Vec::new(),
             aux_names: Vec::new(),
         }
@@ -116,8 +119,21 @@ impl CheckSystem {
         }
     }
 
+    /// The execution, for whatever the caller does with it.
     pub fn session(&mut self) -> Result<&mut Session, Failure> {
+        self.known = false;
         self.session.as_mut().ok_or_else(gone)
+    }
+
+    /// The checkpoints and the task that they are of, told if they need not look at its memory again.
+    fn at_hand(&mut self) -> Result<(&mut dyn Checkpointer, &mut Stopped), Failure> {
+        let session = self.session.as_mut().ok_or_else(gone)?;
+        let checkpoints = self.checkpoints.as_mut().ok_or_else(gone)?;
+        // Until they have looked again.
+        if std::mem::take(&mut self.known) {
+            checkpoints.unchanged();
+        }
+        Ok((checkpoints.as_mut(), session.task_slot()?))
     }
 
     /// The name of the checkpoint backend in use.
@@ -151,6 +167,7 @@ impl CheckSystem {
         self.checkpoints = Some(checkpoint::best(session.task_slot()?, backend)?);
         self.auxiliary = crate::objects::resolve_all(&self.aux_names, &session)?;
         self.session = Some(session);
+        self.known = false;
         self.last = None;
         self.path.clear();
         self.faults_used = 0;
@@ -162,10 +179,12 @@ impl CheckSystem {
         mark: &Mark,
         restore: impl FnOnce(&mut dyn Checkpointer, &mut Stopped) -> checkpoint::Result<()>,
     ) -> Result<(), Failure> {
-        let session = self.session.as_mut().ok_or_else(gone)?;
-        let checkpoints = self.checkpoints.as_mut().ok_or_else(gone)?;
-        match restore(checkpoints.as_mut(), session.task_slot()?) {
-            Ok(()) => session.revert(&mark.rest)?,
+        let (checkpoints, task) = self.at_hand()?;
+        match restore(checkpoints, task) {
+            Ok(()) => {
+                self.session.as_mut().ok_or_else(gone)?.revert(&mark.rest)?;
+                self.known = true;
+            }
             Err(error) if error.needs_reexecution() => self.execute_again(&mark.path)?,
             Err(error) => return Err(error.into()),
         }
@@ -224,7 +243,7 @@ impl System for CheckSystem {
     fn enabled(&mut self) -> Result<Menu, Failure> {
         let last = self.last;
         let may_fail = self.faults.timeout && self.faults_used < self.faults.budget;
-        let session = self.session()?;
+        let session = self.session.as_mut().ok_or_else(gone)?;
         let enabled = session.enabled();
         let candidate = |tid: Tid| Candidate::new(Choice::of(tid), session.footprint(tid));
         let running =
@@ -296,8 +315,9 @@ impl System for CheckSystem {
         let view = self.view();
         let session = self.session.as_mut().ok_or_else(gone)?;
         let control = session.control_identity()?;
-        let checkpoints = self.checkpoints.as_mut().ok_or_else(gone)?;
-        let memory = checkpoints.identity(session.task_slot()?, &view)?;
+        let (checkpoints, task) = self.at_hand()?;
+        let memory = checkpoints.identity(task, &view)?;
+        self.known = true;
         Ok(control.rotate_left(1) ^ memory ^ u128::from(self.faults_used))
     }
 
@@ -305,20 +325,16 @@ impl System for CheckSystem {
         if self.choice == CheckpointChoice::None {
             return Ok(None);
         }
-        let Some(session) = self.session.as_mut() else {
-            return Ok(None);
-        };
-        let Some(checkpoints) = self.checkpoints.as_mut() else {
-            return Ok(None);
-        };
-        let memory = match checkpoints.mark(session.task_slot()?) {
+        let (checkpoints, task) = self.at_hand()?;
+        let memory = match checkpoints.mark(task) {
             Ok(memory) => memory,
             Err(error) if error.needs_reexecution() => return Ok(None),
             Err(error) => return Err(error.into()),
         };
+        self.known = true;
         Ok(Some(Mark {
             memory,
-            rest: session.snapshot()?,
+            rest: self.session.as_mut().ok_or_else(gone)?.snapshot()?,
             last: self.last,
             path: self.path.clone(),
             faults_used: self.faults_used,

@@ -1,7 +1,7 @@
 //! A task that is stopped: look at it, change it, let it go on.
 //!
 //! Registers are read once per stop, on first use, and written once, on resumption, if they changed. So an
-//! emulated system call costs one `wait4`, one `GETREGS`, one `SETREGS` and one `CONT`.
+//! emulated system call costs one `wait4`, one `GETREGS`, one `SETREGS` and one `CONT`. Extended state is read once per stop, too.
 //!
 //! A `Stopped` keeps two things apart: the *stop* that was reported, which stays what it is until the task is
 //! resumed, and the *position* at which the kernel holds the task now, which an injected call changes.
@@ -27,6 +27,8 @@ pub struct Stopped {
     regs: OnceCell<Regs>,
     /// Does `regs` differ from what the kernel holds?
     dirty: bool,
+    /// What the task has; empty until somebody asks.
+    xstate: OnceCell<XState>,
 }
 
 /// Where the kernel holds the task, which decides what a change of registers does.
@@ -70,6 +72,7 @@ impl Stopped {
             position,
             regs: cell,
             dirty: false,
+            xstate: OnceCell::new(),
         }
     }
 
@@ -140,17 +143,21 @@ impl Stopped {
 
     /// Its extended state.
     pub fn xstate(&self) -> Result<XState> {
-        XState::read(self.task.pid)
-    }
-
-    /// The same, into an existing buffer.
-    pub fn xstate_into(&self, state: &mut XState) -> Result<()> {
-        state.read_into(self.task.pid)
+        if let Some(state) = self.xstate.get() {
+            return Ok(state.clone());
+        }
+        let state = XState::read(self.task.pid)?;
+        Ok(self.xstate.get_or_init(|| state).clone())
     }
 
     /// Sets its extended state, at once.
     pub fn set_xstate(&mut self, state: &XState) -> Result<()> {
-        state.write(self.task.pid)
+        if self.xstate.get() == Some(state) {
+            return Ok(());
+        }
+        state.write(self.task.pid)?;
+        self.xstate = OnceCell::from(state.clone());
+        Ok(())
     }
 
     /// Its memory.

@@ -5,8 +5,9 @@
 
 use crate::error::Result;
 use crate::sys;
-use std::sync::OnceLock;
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// More than any XSAVE area of today; the real length is learnt at the first read.
 const LARGEST: usize = 64 * 1024;
@@ -43,9 +44,20 @@ static LENGTH: AtomicUsize = AtomicUsize::new(LARGEST);
 /// The processor tracks which components are in use, and is free to say "in use" of one that holds its initial value
 /// (forks and context switches do change that). The canonical form has the bit exactly for the components that differ from
 /// their initial value, so that equal states are equal bytes.
-#[derive(Clone, PartialEq, Eq, Hash)]
+///
+/// Copies share the bytes: a checkpoint has one for each thread, and most threads did not run since the last.
+#[derive(Clone, PartialEq, Eq)]
 pub struct XState {
-    bytes: Box<[u8]>,
+    bytes: Arc<[u8]>,
+}
+
+impl Hash for XState {
+    /// Without what lies behind the last component in use: there are thousands of zeros where a machine has AMX.
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        // Protection keys are counted always, as the kernel gives them whether in use or not.
+        let used = area_len(self.features_in_use() | 1 << FEATURE_PKRU);
+        self.bytes[..used.min(self.bytes.len())].hash(hasher);
+    }
 }
 
 impl std::fmt::Debug for XState {
@@ -80,18 +92,6 @@ impl XState {
         Ok(XState { bytes: bytes.into() }.into_canonical())
     }
 
-    /// Reads into an existing buffer, without allocating.
-    pub(crate) fn read_into(&mut self, pid: i32) -> Result<()> {
-        match sys::get_xstate(pid, &mut self.bytes)? {
-            len if len == self.bytes.len() => {
-                self.canonicalise();
-                Ok(())
-            }
-            // A buffer that was made elsewhere, say from a file.
-            _ => XState::read(pid).map(|state| *self = state),
-        }
-    }
-
     pub(crate) fn write(&self, pid: i32) -> Result<()> {
         sys::set_xstate(pid, &self.bytes)
     }
@@ -121,7 +121,9 @@ impl XState {
                 features &= !(1 << feature);
             }
         }
-        self.set_features_in_use(features);
+        if features != self.features_in_use() {
+            self.set_features_in_use(features);
+        }
     }
 
     /// The whole area.
@@ -130,14 +132,15 @@ impl XState {
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
+        Arc::make_mut(&mut self.bytes)
     }
 
     /// Gives every component that is not in use the bytes of `initial`, as the processor would on restoring it.
     pub(crate) fn reset_unused(&mut self, initial: &XState) {
         let in_use = self.features_in_use();
+        let bytes = self.bytes_mut();
         let mut reset = |range: std::ops::Range<usize>| {
-            self.bytes[range.clone()].copy_from_slice(&initial.bytes[range]);
+            bytes[range.clone()].copy_from_slice(&initial.bytes[range]);
         };
         if in_use & FEATURE_X87 == 0 {
             reset(0..OFFSET_MXCSR);
@@ -159,7 +162,7 @@ impl XState {
     }
 
     pub(crate) fn set_features_in_use(&mut self, features: u64) {
-        self.bytes[OFFSET_XFEATURES..OFFSET_XFEATURES + 8].copy_from_slice(&features.to_le_bytes());
+        self.bytes_mut()[OFFSET_XFEATURES..OFFSET_XFEATURES + 8].copy_from_slice(&features.to_le_bytes());
     }
 
     /// Components that the machine supports and the kernel enabled (`XCR0`).
@@ -195,7 +198,7 @@ impl XState {
         if !enabled || bytes.len() > len || offset + len > self.bytes.len() {
             return false;
         }
-        self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
+        self.bytes_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
         self.set_features_in_use(self.features_in_use() | 1 << feature);
         self.canonicalise();
         true
@@ -203,15 +206,14 @@ impl XState {
 
     /// The state with which a signal handler (or a new program) starts, in a buffer like this one.
     pub fn initial(&self) -> XState {
-        let mut state = XState {
-            bytes: vec![0; self.bytes.len()].into(),
-        };
+        let mut bytes = vec![0; self.bytes.len()];
         // The legacy fields that do not depend on a thread's history: MXCSR mask, and the kernel's own.
-        state.bytes[OFFSET_MXCSR + 4..OFFSET_MXCSR + 8]
+        bytes[OFFSET_MXCSR + 4..OFFSET_MXCSR + 8]
             .copy_from_slice(&self.bytes[OFFSET_MXCSR + 4..OFFSET_MXCSR + 8]);
-        state.bytes[OFFSET_XCR0..LEGACY_LEN].copy_from_slice(&self.bytes[OFFSET_XCR0..LEGACY_LEN]);
-        state.bytes[..2].copy_from_slice(&FCW_INITIAL.to_le_bytes());
-        state.bytes[OFFSET_MXCSR..OFFSET_MXCSR + 4].copy_from_slice(&MXCSR_INITIAL.to_le_bytes());
+        bytes[OFFSET_XCR0..LEGACY_LEN].copy_from_slice(&self.bytes[OFFSET_XCR0..LEGACY_LEN]);
+        bytes[..2].copy_from_slice(&FCW_INITIAL.to_le_bytes());
+        bytes[OFFSET_MXCSR..OFFSET_MXCSR + 4].copy_from_slice(&MXCSR_INITIAL.to_le_bytes());
+        let mut state = XState { bytes: bytes.into() };
         // Only where the machine has protection keys.
         state.set_component(FEATURE_PKRU, &PKRU_INITIAL.to_le_bytes());
         state

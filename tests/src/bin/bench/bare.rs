@@ -36,10 +36,13 @@ impl BareTask {
             random: [1; 16],
             hide_tsc: false,
         })?;
-        let mut bare = Self { task: Some(task) };
-        // The first stop comes after the program was loaded and linked.
-        bare.stops(1)?;
-        Ok(bare)
+        // The first stop comes after the program was loaded and linked, for which it wants to know the processor.
+        let mut task = next(task)?;
+        // A switch between threads that differ in this is several times as expensive, and this thread has it from the sessions.
+        if task.set_cpuid_faulting(true)? {
+            tracee::fault_cpuid_here()?;
+        }
+        Ok(Self { task: Some(task) })
     }
 
     /// The cost of a stop, over so many.
@@ -49,13 +52,16 @@ impl BareTask {
 
     fn stop(&mut self) -> Result<()> {
         let mut task = self.task.take().context("the task is gone")?;
-        if let Stop::Seccomp { .. } = task.stop() {
-            task.skip_call(1)?;
-        }
-        match task.resume(Resume::Cont, None)?.wait_ignoring_ticks()? {
-            Outcome::Stopped(task) => self.task = Some(task),
-            other => bail!("the task of the bare stop ended: {other:?}"),
-        }
+        task.skip_call(1)?;
+        self.task = Some(next(task)?);
         Ok(())
+    }
+}
+
+/// Lets the task run to the call.
+fn next(task: Stopped) -> Result<Stopped> {
+    match task.resume(Resume::Cont, None)?.wait_ignoring_ticks()? {
+        Outcome::Stopped(task) if matches!(task.stop(), Stop::Seccomp { .. }) => Ok(task),
+        other => bail!("the task of the bare stop does something else: {other:?}"),
     }
 }

@@ -144,6 +144,9 @@ impl Program {
     }
 }
 
+/// What is tried with the command.
+type Trying = fn(&Tracefork) -> Result<()>;
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let tracefork = Tracefork::new(command_under_test!());
@@ -161,7 +164,7 @@ fn main() -> ExitCode {
             off(t, program)
         }));
     }
-    let others: &[(&str, fn(&Tracefork) -> Result<()>)] = &[
+    let others: &[(&str, Trying)] = &[
         ("a_saved_cache_is_a_stub", a_saved_cache_is_a_stub),
         ("a_peer_hears_everything_once", a_peer_hears_everything_once),
         ("workers_share_what_they_learn", workers_share_what_they_learn),

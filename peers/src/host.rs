@@ -7,14 +7,14 @@
 //! `tracefork __peer exec HOST -- CMD…` is the step in between that asks the kernel to kill `CMD` if the host itself is killed, and then becomes `CMD`. Both are re-executions of our own binary
 //! because code between fork and exec would have to be unsafe.
 
-use crate::process::descendants;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
 
 /// What the binary's `__peer` subcommand does with the arguments that follow it.
 pub fn peer_main(args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -82,14 +82,23 @@ fn host(output: &OsString, command: &[OsString]) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Held while children are killed, and while one is reaped: the number of a child that nobody has reaped belongs to nobody else, so that a kill
+/// cannot hit a stranger who got the number since.
+static REAPING: Mutex<()> = Mutex::new(());
+
 /// Reaps everything, the adopted orphans too, and reports how the command itself ended.
 fn reap(main: Pid) {
     loop {
-        let (pid, status) = match waitpid(None, None) {
+        let ended = match waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
+            Ok(ended) => ended.pid(),
+            Err(nix::Error::EINTR) => continue,
+            Err(_) => return,
+        };
+        let _held = REAPING.lock();
+        let (pid, status) = match waitpid(ended, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(pid, status)) => (pid, status),
             Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, -(signal as i32)),
-            Ok(_) | Err(nix::Error::EINTR) => continue,
-            Err(_) => return,
+            _ => continue,
         };
         if pid == main {
             report(&format!("exited {status}"));
@@ -107,17 +116,30 @@ fn kill_all_at_end_of_input() {
             _ => {}
         }
     }
-    // A process may fork between being listed and being killed; its child is then listed next time, as a child of ours if nothing else.
+    // Whose parent is killed becomes a child of ours, and is killed next time round.
     loop {
-        let family = descendants(std::process::id());
-        if family.is_empty() {
+        let held = REAPING.lock();
+        let children = children();
+        if children.is_empty() {
             std::process::exit(0);
         }
-        for pid in family {
-            let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
+        for child in children {
+            let _ = kill(child, Signal::SIGKILL);
         }
+        drop(held);
         std::thread::yield_now();
     }
+}
+
+/// Our own children, those not reaped yet included.
+fn children() -> Vec<Pid> {
+    let tasks = procfs::process::Process::myself().and_then(|me| me.tasks());
+    let children = tasks
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|task| task.children().ok());
+    children.flatten().map(|pid| Pid::from_raw(pid as i32)).collect()
 }
 
 /// One line to the supervisor. If nobody reads it any more, the end of input is about to end us anyway.

@@ -383,7 +383,12 @@ fn linear(tracefork: &Tracefork, program: &Program) -> Result<()> {
 }
 
 fn off(tracefork: &Tracefork, program: &Program) -> Result<()> {
-    let (result, outcomes) = run(tracefork, program, &["--cache", "off"])?;
+    let mut options = vec!["--cache", "off"];
+    if matches!(program.peer, Peer::Python) {
+        // Python's server puts the time into its answers, and without a cache it is asked again and again.
+        options.push("--allow-nondeterministic-peers");
+    }
+    let (result, outcomes) = run(tracefork, program, &options)?;
     result.ensure_code(0)?;
     same_as_branching(tracefork, program, &outcomes)
 }
@@ -585,7 +590,7 @@ const REAL: &[Real] = &[
         args: &["-n", "2", "-o", "{root}/got", "http://127.0.0.1:{port}/page.txt"],
         server: Some(WEB),
         clients: &[],
-        states: "500",
+        states: "2000",
         expect: "GET /page.txt",
     },
     Real {
@@ -657,7 +662,7 @@ const REAL: &[Real] = &[
         ],
         server: None,
         clients: &["2*nc -N 127.0.0.1 {port} < {root}/memcached.txt"],
-        states: "1500",
+        states: "6000",
         expect: "STORED",
     },
     Real {
@@ -666,7 +671,7 @@ const REAL: &[Real] = &[
         args: &["-s", "-p", "{port}"],
         server: None,
         clients: &["iperf -c 127.0.0.1 -p {port} -n 1K"],
-        states: "1000",
+        states: "5000",
         expect: "1.00 KBytes",
     },
 ];

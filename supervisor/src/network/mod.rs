@@ -245,7 +245,8 @@ impl PeerNetwork {
         })
     }
 
-    fn has_clients(&self) -> bool {
+    /// May somebody connect to the program from outside?
+    pub fn has_clients(&self) -> bool {
         let shared = self.peers.lock();
         !shared.config.clients.is_empty() || shared.config.offline
     }

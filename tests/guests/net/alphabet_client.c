@@ -1,6 +1,6 @@
 // Per connection a producer and a consumer: the producer sends numbers, each followed by a newline in a write of its own; the
 // consumer reads the letters. Main opens the connections.
-// usage: alphabet_client PORT N M
+// Called as alphabet_client PORT N M
 #include "net.h"
 
 static int messages;

@@ -1,5 +1,5 @@
 // Main accepts n clients, one worker thread each, which answers m numbers with letters.
-// usage: alphabet_server PORT N M
+// Called as alphabet_server PORT N M
 #include "net.h"
 
 static int messages;

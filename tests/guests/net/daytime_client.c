@@ -1,5 +1,5 @@
 // n threads, each opens a connection to a time server, reads the line that it sends unasked, and closes.
-// usage: daytime_client PORT N
+// Called as daytime_client PORT N
 #include "net.h"
 
 static int port;

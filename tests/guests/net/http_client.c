@@ -1,5 +1,5 @@
 // n threads, each makes a full HTTP/1.1 request to a web server.
-// usage: http_client PORT N
+// Called as http_client PORT N
 #include "net.h"
 
 static int port;

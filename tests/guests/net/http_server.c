@@ -1,7 +1,7 @@
 // Accepts n connections, one worker each, and serves a small page. With "counter" the page says how many requests were served so
-// far: the increment is atomic, the handling is not, so the answer depends on the schedule. With "clock" it has the time in its
+// far. The increment is atomic, the handling is not, so the answer depends on the schedule. With "clock" it has the time in its
 // footer, as pws does.
-// usage: http_server PORT N [counter|clock]
+// Called as http_server PORT N [counter|clock]
 #include "net.h"
 
 static atomic_int served;

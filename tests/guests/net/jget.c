@@ -1,6 +1,6 @@
 // A download client: a request for the whole file and n range requests race; whoever finishes first decides how the file is put
 // together. It must never report an incomplete file. The connections are opened in a fixed order.
-// usage: jget PORT N
+// Called as jget PORT N
 #include "net.h"
 
 enum { SIZE = 12 };

@@ -1,6 +1,6 @@
 // A WebDAV test client with a watchdog: when it fires, the request is aborted by shutting its connection down. The buggy version
 // starts the watchdog before there is a request, so that one that fires early follows a pointer that is still null.
-// usage: webdav_client PORT buggy|fixed
+// Called as webdav_client PORT buggy|fixed
 #include "net.h"
 
 struct request {

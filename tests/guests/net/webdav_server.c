@@ -1,5 +1,5 @@
 // A small WebDAV server: n connections, a worker each, which answers OPTIONS and PUT and GET of one shared resource.
-// usage: webdav_server PORT N
+// Called as webdav_server PORT N
 #include "net.h"
 
 static void *serve(void *argument) {

@@ -1,6 +1,6 @@
 // A client peer.
-// usage: lines_client PORT alphabet M   sends the numbers 1 to M, one after the other, and checks the letters
-//        lines_client PORT chat ID N    sends "from ID" and reads N lines
+// Called as lines_client PORT alphabet M   sends the numbers 1 to M, one after the other, and checks the letters
+//        or lines_client PORT chat ID N    sends "from ID" and reads N lines
 #include "net.h"
 
 int main(int argc, char **argv) {

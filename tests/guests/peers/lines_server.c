@@ -1,5 +1,5 @@
 // A server peer, one process, one thread: serves any number of connections with poll.
-// usage: lines_server PORT daytime|alphabet|file|log FILE
+// Called as lines_server PORT daytime|alphabet|file|log FILE
 //   daytime   sends a line to whoever connects, and ends the connection
 //   alphabet  answers each line with a number by the letter of that number
 //   file      answers "GET whole" or "GET from-to" with bytes of a file of twelve letters, and ends the connection

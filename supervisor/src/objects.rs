@@ -2,7 +2,6 @@
 
 use crate::error::Failure;
 use crate::session::Session;
-use crate::trace::{Operation, Step};
 use goblin::elf::Elf;
 use goblin::elf::sym::STT_OBJECT;
 use std::ops::Range;
@@ -30,7 +29,7 @@ impl Objects {
             variables.extend(named.filter_map(|sym| {
                 let name = elf.strtab.get_at(sym.st_name)?;
                 let start = sym.st_value.wrapping_add(module.bias);
-                Some((start, start + sym.st_size, name.to_owned()))
+                Some((start, start + sym.st_size, crate::symbols::demangled(name)))
             }));
         }
         variables.sort();
@@ -48,16 +47,6 @@ impl Objects {
         } else {
             format!("{name}+{}", address - start)
         })
-    }
-
-    /// Adds the name of a step's object to its location.
-    pub fn annotate(&self, step: &Step, location: &mut String) {
-        let Operation::Sync { object, .. } = &step.operation else {
-            return;
-        };
-        if let Some(name) = self.name(*object) {
-            *location = format!("{name}  {location}");
-        }
     }
 }
 

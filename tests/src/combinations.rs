@@ -119,6 +119,15 @@ impl Combination {
         pairs
     }
 
+    /// Its share of the states: a search that is slow by its nature gets a smaller one.
+    fn budget(&self, most_states: u64) -> u64 {
+        match (self.checkpoint, self.hash) {
+            ("none", _) => most_states / 8,
+            (_, false) => most_states / 4,
+            _ => most_states,
+        }
+    }
+
     /// As options of `check`.
     pub fn options(&self) -> Vec<&'static str> {
         let mut options = vec![
@@ -198,8 +207,8 @@ pub fn compare(
     combinations: &[Combination],
     most_states: u64,
 ) -> Result<Findings> {
-    let limit = most_states.to_string();
     let explore = |combination: &Combination| {
+        let limit = combination.budget(most_states).to_string();
         let mut options = combination.options();
         options.extend(further);
         options.extend(["--max-states", &limit]);

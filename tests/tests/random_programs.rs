@@ -19,7 +19,7 @@ const COMBINATIONS: usize = 3;
 /// Visible operations per thread, about.
 const SIZE: u32 = 4;
 /// Searches are cut here.
-const MOST_STATES: u64 = 500;
+const MOST_STATES: u64 = 4000;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();

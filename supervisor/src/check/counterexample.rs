@@ -3,11 +3,11 @@
 use super::properties::Violation;
 use super::system::CheckSystem;
 use crate::error::Failure;
-use crate::objects::Objects;
 use crate::session::{Options, Session};
 use crate::trace::{self, End, Finding, Operation, ProgramRecord, Step, Trace};
 use explore::{Choice, Critical, Effort, Minimised};
 use std::path::{Path, PathBuf};
+use syscall_model::{Errno, Sysno};
 
 /// Transitions that minimisation may execute: enough to prove small counterexamples minimal.
 const EFFORT: u64 = 20_000;
@@ -91,9 +91,8 @@ fn record(
         .ok_or_else(|| {
             Failure::desync("a counterexample did not show its violation when it was executed again")
         })?;
-    let objects = Objects::of(&session);
     for (step, location) in steps.iter().zip(&mut locations) {
-        objects.annotate(step, location);
+        annotate(&session, step, location);
     }
     let stacks = session.stacks();
     session.finish();
@@ -134,6 +133,22 @@ fn write(trace: &Trace, kind: &str, directory: &Path) -> Result<PathBuf, Failure
     Ok(path)
 }
 
+/// Between the name of a step's object and its place in the source.
+const COLUMNS: &str = "  ";
+
+/// Adds the name of a step's object, if it has one, to its location.
+fn annotate(session: &Session, step: &Step, location: &mut String) {
+    let object = match &step.operation {
+        Operation::Sync { object, .. } => *object,
+        Operation::Call { number, args, .. } if i64::from(*number) == libc::SYS_futex => args[0],
+        _ => return,
+    };
+    let name = session.object_name(object);
+    if !name.starts_with("0x") {
+        *location = format!("{name}{COLUMNS}{location}");
+    }
+}
+
 /// The table of a trace: step, thread, operation, where. Start-up before there is a second thread is one line.
 pub fn table(trace: &Trace) -> Vec<String> {
     let critical = trace.finding.as_ref().and_then(|finding| finding.critical);
@@ -151,10 +166,14 @@ pub fn table(trace: &Trace) -> Vec<String> {
             format!("thread {}", step.thread)
         };
         last_thread = Some(step.thread);
-        let location = trace.locations.get(number).map_or("", String::as_str);
+        let annotated = trace.locations.get(number).map_or("", String::as_str);
+        let (object, location) = match annotated.split_once(COLUMNS) {
+            Some((object, location)) => (Some(object), location),
+            None => (None, annotated),
+        };
         lines.push(format!(
             "{mark} {number:>5}  {thread:<12} {:<44} {location}",
-            shorten(&step.operation)
+            shorten(&step.operation, object)
         ));
     }
     if let Some(critical) = critical {
@@ -170,7 +189,51 @@ fn first_interesting(steps: &[Step]) -> usize {
     steps.iter().position(is_clone).unwrap_or(0)
 }
 
-/// An operation in one column: trailing arguments that the call does not use are noise.
-fn shorten(operation: &Operation) -> String {
-    operation.to_string()
+/// An operation in one column: the arguments that the call has, addresses by name or not at all, what it returned.
+fn shorten(operation: &Operation, object: Option<&str>) -> String {
+    match operation {
+        Operation::Sync { name, .. } => format!("{name}({})", object.unwrap_or("…")),
+        Operation::Call { number, args, result } => {
+            let name = Sysno::new(*number as usize).map_or("?", |sysno| sysno.name());
+            let mut shown: Vec<String> = args[..arity(name)]
+                .iter()
+                .map(|arg| number_or_dots(*arg))
+                .collect();
+            if let (Some(object), Some(first)) = (object, shown.first_mut()) {
+                *first = object.to_owned();
+            }
+            let result = match result {
+                Some(value @ -4095..=-1) => format!(" = {}", errno_name(-value as i32)),
+                Some(value) => format!(" = {}", number_or_dots(*value as u64)),
+                None => String::new(),
+            };
+            format!("{name}({}){result}", shown.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Addresses differ between machines and tell a reader nothing.
+fn number_or_dots(word: u64) -> String {
+    match word as i64 {
+        small @ -4096..=0xf_ffff => small.to_string(),
+        _ => "…".to_owned(),
+    }
+}
+
+fn errno_name(number: i32) -> String {
+    Errno::new(number)
+        .name()
+        .map_or_else(|| format!("-{number}"), |name| format!("-{name}"))
+}
+
+/// How many arguments a call has, for those that programs with threads make; the first three say enough about others.
+fn arity(call: &str) -> usize {
+    match call {
+        "sched_yield" | "getpid" | "gettid" | "pause" | "fork" => 0,
+        "exit" | "exit_group" | "close" | "pipe" | "dup" | "clone" => 1,
+        "pipe2" | "dup2" | "kill" | "nanosleep" | "fstat" | "munmap" => 2,
+        "clock_nanosleep" | "pread64" | "pwrite64" | "tgkill_info" | "epoll_wait" => 4,
+        _ => 3,
+    }
 }

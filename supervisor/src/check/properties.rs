@@ -242,7 +242,7 @@ fn deadlock_message(session: &Session) -> String {
         .model()
         .threads
         .keys()
-        .map(|&tid| format!("thread {tid} {}", session.doing(tid)))
+        .map(|&tid| format!("thread {tid} {}", session.stuck(tid)))
         .collect();
     format!("no thread can go on: {}", threads.join("; "))
 }
@@ -252,7 +252,7 @@ fn lock_cycle(session: &Session) -> Option<Violation> {
     let cycle = session.lock_cycle()?;
     let threads: Vec<String> = cycle
         .iter()
-        .map(|&tid| format!("thread {tid} {}", session.doing(tid)))
+        .map(|&tid| format!("thread {tid} {}", session.stuck(tid)))
         .collect();
     Some(Violation {
         kind: ViolationKind::Deadlock,

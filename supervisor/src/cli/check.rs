@@ -178,6 +178,24 @@ fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
+    check(args, quiet).inspect_err(|failure| write_error(args, failure))
+}
+
+/// A script that asked for a result gets one, whatever happened.
+fn write_error(args: &Args, failure: &Failure) {
+    let Some(path) = &args.json else { return };
+    let report = Report {
+        verdict: "error",
+        error: Some(failure.to_string()),
+        seed: args.seed,
+        version: env!("CARGO_PKG_VERSION"),
+        ..Report::default()
+    };
+    // The failure itself is what the user must hear of; it is reported by the caller.
+    let _ = write_json(path, &report);
+}
+
+fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let mut options = session_options(&args.sut, &args.command)?;
     options.peers = args.peers.start()?;
     let stop = Arc::new(AtomicBool::new(false));

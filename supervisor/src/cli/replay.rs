@@ -73,7 +73,16 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
             eprintln!("gdb {} {}", image.display(), path.display());
         }
     }
-    let code = u8::from(is_violation(&execution.end));
+    let is_whole = execution.steps.len() == trace.steps.len();
+    // Every step was as recorded, and so is what they show, be it a property that the trace does not hold itself.
+    let finding = trace.finding.as_ref().filter(|_| is_whole);
+    if let Some(finding) = finding
+        && !quiet
+    {
+        let violation = &finding.violation;
+        eprintln!("{}: {}", violation.kind.name(), violation.message);
+    }
+    let code = u8::from(finding.is_some() || is_violation(&execution.end));
     execution.session.finish();
     Ok(code)
 }

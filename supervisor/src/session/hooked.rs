@@ -27,8 +27,16 @@ impl Session {
             let after = self.emulate_random(regs, instruction, site.len);
             return Ok(self.after_invisible(tid, after));
         }
+        if matches!(site.kind, SiteKind::Sync(_)) && !self.is_on_alternate_stack(tid, regs.rsp) {
+            // Called from the same frame as an earlier one, so that one has returned.
+            self.context(tid).inside.retain(|function| function.sp > regs.rsp);
+        }
         if self.model.threads.len() == 1 && !matches!(site.kind, SiteKind::Pause) {
             // Nobody else is there to notice; a lock that it holds itself is found in the kernel's way.
+            if matches!(site.kind, SiteKind::Sync(_)) && !self.is_called_by_libc(&regs)? {
+                let op = self.decode(address, site.kind, &regs)?;
+                self.enter_function(tid, &op, regs.rsp);
+            }
             regs.rip = site.slot;
             return Ok(Flow::Run(regs));
         }
@@ -121,13 +129,7 @@ impl Session {
                 op.site
             )));
         };
-        if let Some(sync) = &op.sync {
-            self.context(tid).inside.push(Inside {
-                sp: regs.rsp,
-                object: op.object,
-                mutex: sync.mutex,
-            });
-        }
+        self.enter_function(tid, &op, regs.rsp);
         regs.rip = site.slot;
         Ok((
             Operation::Sync {
@@ -136,6 +138,16 @@ impl Session {
             },
             Flow::Run(regs),
         ))
+    }
+
+    fn enter_function(&mut self, tid: Tid, op: &HookOp, sp: u64) {
+        if let Some(sync) = &op.sync {
+            self.context(tid).inside.push(Inside {
+                sp,
+                object: op.object,
+                mutex: sync.mutex,
+            });
+        }
     }
 
     /// `rdrand` and `rdseed` draw from the model's stream and always succeed.

@@ -89,13 +89,55 @@ impl Session {
             Pending::Start => "has not started".to_owned(),
             Pending::Call(call) => format!("before {}", super::calls::describe(call)),
             Pending::Hook(_) => hook.map_or("before a hook".to_owned(), |op| {
-                format!("before {}({:#x})", op.name(), op.object)
+                format!("before {}({})", op.name(), self.object_name(op.object))
             }),
             Pending::Return(result) => format!("returns {result} from its call"),
             Pending::Spin => "spins".to_owned(),
             Pending::Running => "runs".to_owned(),
         };
         format!("{before}{}", self.waiting_for(tid))
+    }
+
+    /// The object at an address: a variable, a stream, or, if it has no name, the address itself.
+    pub(crate) fn object_name(&self, address: u64) -> String {
+        crate::hooks::library_object(address, self.code.streams())
+            .map(str::to_owned)
+            .or_else(|| self.objects().name(address))
+            .unwrap_or_else(|| format!("{address:#x}"))
+    }
+
+    /// What a thread that cannot go on waits for, in as few words as possible.
+    pub(crate) fn stuck(&self, tid: Tid) -> String {
+        let context = self.contexts.get(&tid);
+        if let Some(op) = context.and_then(|context| context.hook.as_ref()) {
+            let object = self.object_name(op.object);
+            return match self.lock_state(tid) {
+                Blocked::HeldBy(owner) if owner == tid => {
+                    format!("waits for {object}, which it holds itself")
+                }
+                Blocked::HeldBy(owner) => format!("waits for {object}, held by thread {owner}"),
+                _ => format!("waits in {}({object}){}", op.name(), self.waiting_for(tid)),
+            };
+        }
+        // Inside of a function that waits, that function tells more than its system call.
+        if let Some(function) = context.and_then(|context| context.inside.last()) {
+            return format!("waits for {}", self.object_name(function.object));
+        }
+        let thread = self.model.thread(tid);
+        let joined = |clear_tid: u64| {
+            let mut others = self.model.threads.values();
+            others
+                .find(|other| other.clear_tid == clear_tid)
+                .map(|other| other.tid)
+        };
+        match (&thread.pending, thread.wait.as_ref().map(|wait| &wait.on)) {
+            (_, Some(WaitFor::Futex(word))) => match joined(*word) {
+                Some(other) => format!("waits for thread {other} to end"),
+                None => format!("waits for {}", self.object_name(*word)),
+            },
+            (Pending::Call(call), _) => format!("waits in {}", call.sysno.name()),
+            _ => self.doing(tid),
+        }
     }
 
     fn waiting_for(&self, tid: Tid) -> String {
@@ -111,7 +153,7 @@ impl Session {
         match &self.model.thread(tid).wait {
             Some(wait) if self.model.wake_reason(tid).is_none() => match &wait.on {
                 WaitFor::Nothing => ", sleeping".to_owned(),
-                WaitFor::Futex(addr) => format!(", waiting for the futex at {addr:#x}"),
+                WaitFor::Futex(addr) => format!(", waiting for {}", self.object_name(*addr)),
                 WaitFor::Ready(_) => ", waiting for input or room".to_owned(),
                 WaitFor::Room(..) => ", waiting for room".to_owned(),
                 WaitFor::FileLock(_) => ", waiting for a file lock".to_owned(),

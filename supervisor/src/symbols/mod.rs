@@ -187,7 +187,7 @@ impl Symbolizer {
 }
 
 /// A name as its author wrote it; names that no compiler mangled stay as they are.
-fn demangled(name: &str) -> String {
+pub(crate) fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
     }

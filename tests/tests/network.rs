@@ -646,6 +646,29 @@ const REAL: &[Real] = &[
         expect: "+OK\\r\\n:2",
     },
     Real {
+        name: "memcached",
+        package: "memcached",
+        // Without its maintainers, who wake up for ever.
+        args: &[
+            "-u",
+            "root",
+            "-t",
+            "2",
+            "-l",
+            "127.0.0.1",
+            "-p",
+            "{port}",
+            "-U",
+            "0",
+            "-o",
+            "no_modern",
+        ],
+        server: None,
+        clients: &["2*nc -N 127.0.0.1 {port} < {root}/memcached.txt"],
+        states: "2000",
+        expect: "STORED",
+    },
+    Real {
         name: "iperf",
         package: "iperf",
         args: &["-s", "-p", "{port}"],
@@ -670,6 +693,7 @@ fn explore_real(tracefork: &Tracefork, real: &Real) -> Result<()> {
         ("tinyproxy.conf", configuration.as_str()),
         ("beanstalkd.txt", "put 0 0 10 5\r\nhello\r\nreserve\r\n"),
         ("redis.txt", "SET a 1\r\nINCR a\r\nQUIT\r\n"),
+        ("memcached.txt", "set a 0 0 1\r\n1\r\nget a\r\nquit\r\n"),
     ] {
         fs::write(root.join(name), text)?;
     }

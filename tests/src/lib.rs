@@ -10,11 +10,13 @@
 pub mod browser;
 pub mod combinations;
 pub mod directives;
+pub mod documents;
 pub mod guests;
 pub mod observe;
 pub mod packages;
 pub mod process;
 pub mod random_program;
+pub mod shell;
 pub mod supervised;
 
 /// The path of the `tracefork` command under test, for the integration test that uses it. A macro, because cargo

@@ -8,6 +8,7 @@ pub mod peers;
 mod replay;
 mod run;
 mod show;
+mod style;
 mod summary;
 
 use crate::error::{ExitCode as Code, Failure};
@@ -119,7 +120,8 @@ fn execute(line: impl IntoIterator<Item = OsString>, quiet: bool) -> Result<u8, 
 }
 
 fn report_failure(failure: &Failure) {
-    eprintln!("tracefork: {failure}");
+    let bad = style::BAD;
+    anstream::eprintln!("{bad}tracefork:{bad:#} {failure}");
 }
 
 fn init_log(verbose: u8) {
@@ -134,7 +136,5 @@ fn init_log(verbose: u8) {
         .with_writer(std::io::stderr)
         .without_time();
     // A second call, as in tests, keeps the first logger.
-    let _ = logger
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .try_init();
+    let _ = logger.with_ansi(style::on_stderr()).try_init();
 }

@@ -1,7 +1,9 @@
 //! What a person reads at the end of a check.
 
+use super::style::{BAD, GOOD, UNSURE};
 use crate::check::counterexample::{Counterexample, table};
-use crate::report::Report;
+use crate::report::{Outcome, Report};
+use anstream::println;
 
 /// Outcomes shown; the rest is in the JSON.
 const MAX_OUTCOMES: usize = 12;
@@ -11,13 +13,13 @@ pub fn print(report: &Report, found: &[Counterexample]) {
         print_counterexample(counterexample);
     }
     print_outcomes(report);
-    let verdict = match report.verdict {
-        "ok" => "ok: every schedule was explored, no violation",
-        "violation" => "violation found",
-        "incomplete" => "incomplete: no violation so far",
-        other => other,
+    let (style, verdict) = match report.verdict {
+        "ok" => (GOOD, "ok: every schedule was explored, no violation"),
+        "violation" => (BAD, "violation found"),
+        "incomplete" => (UNSURE, "incomplete: no violation so far"),
+        other => (UNSURE, other),
     };
-    println!("{verdict}");
+    println!("{style}{verdict}{style:#}");
     for note in &report.notes {
         println!("  note: {note}");
     }
@@ -53,12 +55,19 @@ pub fn print(report: &Report, found: &[Counterexample]) {
     }
     // The last line is a command, ready to be copied.
     if let Some(counterexample) = found.first() {
+        let page = counterexample.path.with_extension("html");
+        println!(
+            "tracefork show {} --html {} --stacks",
+            counterexample.path.display(),
+            page.display()
+        );
         println!("tracefork replay {}", counterexample.path.display());
     }
 }
 
 fn print_counterexample(found: &Counterexample) {
-    println!("{}: {}", found.violation.kind.name(), found.violation.message);
+    let kind = found.violation.kind.name();
+    println!("{BAD}{kind}{BAD:#}: {}", found.violation.message);
     let minimal = if found.is_minimal {
         ", the fewest possible"
     } else {
@@ -82,24 +91,36 @@ fn print_counterexample(found: &Counterexample) {
 fn print_outcomes(report: &Report) {
     println!("{} outcome(s):", report.outcomes.len());
     for outcome in report.outcomes.iter().take(MAX_OUTCOMES) {
-        let end = match (outcome.exit, outcome.signal) {
-            (Some(status), _) => format!("exit {status}"),
-            (_, Some(signal)) => crate::trace::signal_name(signal),
-            _ if outcome.deadlock => "deadlock".to_owned(),
-            _ if outcome.idle => "idle".to_owned(),
-            _ => "no end".to_owned(),
-        };
-        println!(
-            "  {end:<9} stdout {:?} stderr {:?} ({} executions)",
-            cut(&outcome.stdout),
-            cut(&outcome.stderr),
-            outcome.executions
-        );
+        print_outcome(outcome);
     }
     if report.outcomes.len() > MAX_OUTCOMES {
         println!(
             "  … and {} more (--json shows all)",
             report.outcomes.len() - MAX_OUTCOMES
+        );
+    }
+}
+
+fn print_outcome(outcome: &Outcome) {
+    let end = match (outcome.exit, outcome.signal) {
+        (Some(status), _) => format!("exit {status}"),
+        (_, Some(signal)) => crate::trace::signal_name(signal),
+        _ if outcome.deadlock => "deadlock".to_owned(),
+        _ if outcome.idle => "idle".to_owned(),
+        _ => "no end".to_owned(),
+    };
+    println!(
+        "  {end:<9} stdout {:?} stderr {:?} ({} executions)",
+        cut(&outcome.stdout),
+        cut(&outcome.stderr),
+        outcome.executions
+    );
+    // Outcomes may differ in nothing else.
+    for (to, said) in &outcome.sent {
+        let said: Vec<String> = said.iter().map(|connection| cut(connection)).collect();
+        println!(
+            "            sent to {to}: {}",
+            format!("{said:?}").trim_matches(['[', ']'])
         );
     }
 }

@@ -106,6 +106,7 @@ fn drive(
     mut check: impl FnMut(u64, &Step) -> Result<(), Failure>,
 ) -> Result<Execution, Failure> {
     let mut session = Session::start(options)?;
+    session.keep_journal();
     let mut steps: Vec<Step> = Vec::new();
     let mut preemptions = 0;
     while session.end().is_none() && (steps.len() as u64) < max_steps {
@@ -143,6 +144,7 @@ impl Execution {
             locations: Vec::new(),
             finding: None,
             communication: self.session.network().peers().recording()?,
+            traffic: self.session.network().traffic(),
         })
     }
 }

@@ -51,6 +51,13 @@ impl Browser {
             "--remote-debugging-pipe",
         ]);
         command.args(["--window-size=1400,800", "--no-first-run"]);
+        // Nothing of it may ask the network.
+        command.args([
+            "--disable-quic",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+        ]);
         command.arg(format!(
             "--user-data-dir={}",
             directory.path().join("profile").display()
@@ -116,6 +123,21 @@ impl Browser {
     pub fn press(&mut self, key: &str) -> Result<()> {
         self.call("Input.dispatchKeyEvent", json!({ "type": "keyDown", "key": key }))?;
         self.call("Input.dispatchKeyEvent", json!({ "type": "keyUp", "key": key }))?;
+        Ok(())
+    }
+
+    /// Clicks at the middle of the first element that the selector names.
+    pub fn click(&mut self, selector: &str) -> Result<()> {
+        let middle = self.evaluate(&format!(
+            "(() => {{ const box = document.querySelector({}).getBoundingClientRect(); \
+             return [box.x + box.width / 2, box.y + box.height / 2]; }})()",
+            json!(selector)
+        ))?;
+        for kind in ["mousePressed", "mouseReleased"] {
+            let event =
+                json!({ "type": kind, "x": middle[0], "y": middle[1], "button": "left", "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", event)?;
+        }
         Ok(())
     }
 

@@ -77,6 +77,7 @@ fn record(
     directory: &Path,
 ) -> Result<Counterexample, Failure> {
     let mut session = Session::start(options.clone())?;
+    session.keep_journal();
     let mut steps = Vec::with_capacity(minimised.path.len());
     let mut locations = Vec::with_capacity(minimised.path.len());
     for choice in &minimised.path {
@@ -95,6 +96,7 @@ fn record(
         annotate(&session, step, location);
     }
     let stacks = session.stacks();
+    let traffic = session.network().traffic();
     session.finish();
     let trace = Trace {
         program: ProgramRecord::of(options)?,
@@ -105,6 +107,7 @@ fn record(
         end,
         locations,
         communication: options.peers.recording()?,
+        traffic,
         finding: Some(Finding {
             violation: violation.clone(),
             preemptions: minimised.preemptions,
@@ -157,6 +160,7 @@ pub fn table(trace: &Trace) -> Vec<String> {
     if first > 0 {
         lines.push(format!("        … {first} steps of start-up, a single thread"));
     }
+    let messages = crate::show::messages(trace);
     let mut last_thread = None;
     for (number, step) in trace.steps.iter().enumerate().skip(first) {
         let mark = if critical == Some(number as u64) { "!" } else { " " };
@@ -166,15 +170,13 @@ pub fn table(trace: &Trace) -> Vec<String> {
             format!("thread {}", step.thread)
         };
         last_thread = Some(step.thread);
-        let annotated = trace.locations.get(number).map_or("", String::as_str);
-        let (object, location) = match annotated.split_once(COLUMNS) {
-            Some((object, location)) => (Some(object), location),
-            None => (None, annotated),
-        };
+        let (object, location) = annotation(trace, number);
         lines.push(format!(
             "{mark} {number:>5}  {thread:<12} {:<44} {location}",
             shorten(&step.operation, object)
         ));
+        let here = messages.iter().filter(|message| message.step == number);
+        lines.extend(here.map(|message| said(trace, message)));
     }
     if let Some(critical) = critical {
         lines.push(format!(
@@ -182,6 +184,35 @@ pub fn table(trace: &Trace) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// The name of a step's object, if it has one, and its place in the source.
+fn annotation(trace: &Trace, step: usize) -> (Option<&str>, &str) {
+    let annotated = trace.locations.get(step).map_or("", String::as_str);
+    match annotated.split_once(COLUMNS) {
+        Some((object, location)) => (Some(object), location),
+        None => (None, annotated),
+    }
+}
+
+/// A step's operation in a few words.
+pub fn label(trace: &Trace, step: usize) -> String {
+    let operation = trace.steps.get(step).map(|step| &step.operation);
+    operation.map_or_else(String::new, |operation| {
+        shorten(operation, annotation(trace, step).0)
+    })
+}
+
+/// What a step said to a peer or heard from it, in a line below it.
+fn said(trace: &Trace, message: &crate::show::Message) -> String {
+    const LONGEST: usize = 60;
+    let arrow = if message.is_outward() { "→" } else { "←" };
+    let mut text: String = message.label().chars().take(LONGEST).collect();
+    if message.label().chars().nth(LONGEST).is_some() {
+        text.push('…');
+    }
+    let name = &trace.traffic.connections[message.peer].name;
+    format!("{:23}{arrow} {name}  {text}", "")
 }
 
 fn first_interesting(steps: &[Step]) -> usize {

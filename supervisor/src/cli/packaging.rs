@@ -29,7 +29,7 @@ pub struct ManArgs {
 pub fn completions(args: &CompletionsArgs) -> Result<u8, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "tracefork", &mut script);
-    print(&String::from_utf8_lossy(&script))?;
+    print(&script)?;
     Ok(0)
 }
 
@@ -43,7 +43,7 @@ pub fn man(args: &ManArgs) -> Result<u8, Failure> {
             clap_mangen::Man::new(Cli::command())
                 .render(&mut page)
                 .map_err(|e| Failure::usage(format!("cannot make the man page: {e}")))?;
-            print(&String::from_utf8_lossy(&page))?;
+            print(&page)?;
         }
     }
     Ok(0)

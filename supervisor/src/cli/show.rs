@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example: tracefork show tracefork-out/deadlock-1.trace --html deadlock.html --stacks\n\n\
+    after_help = "Examples: tracefork show tracefork-out/deadlock-1.trace --html deadlock.html --stacks\n          \
+                        tracefork show tracefork-out/crash-1.trace --pcap crash.pcap && wireshark crash.pcap\n\n\
                   FILE may be - for standard output. Without an option the trace is printed as text."
 )]
 pub struct Args {
@@ -39,6 +40,10 @@ pub struct Args {
     /// Write a log with vector clocks, for ShiViz.
     #[arg(long, value_name = "FILE")]
     pub shiviz: Option<PathBuf>,
+    /// Write the traffic with the peers as a packet capture, for Wireshark and tcpdump. Times are those of the virtual clock. Unix
+    /// sockets have no packets and are left out.
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
 }
 
 pub fn main(args: &Args) -> Result<u8, Failure> {
@@ -49,25 +54,34 @@ pub fn main(args: &Args) -> Result<u8, Failure> {
         show::add_stacks(&mut view, options, &trace)?;
     }
     if let Some(path) = &args.html {
-        write(path, &show::html(&view)?)?;
+        write(path, show::html(&view)?.as_bytes())?;
     }
     if let Some(path) = &args.mermaid {
-        write(path, &show::mermaid(&view))?;
+        write(path, show::mermaid(&view).as_bytes())?;
     }
     if let Some(path) = &args.chrome_trace {
-        write(path, &format!("{}\n", show::chrome_trace(&view)))?;
+        write(path, format!("{}\n", show::chrome_trace(&view)).as_bytes())?;
     }
     if let Some(path) = &args.shiviz {
-        write(path, &show::shiviz(&view))?;
+        write(path, show::shiviz(&view).as_bytes())?;
+    }
+    if let Some(path) = &args.pcap {
+        pcap(path, &trace)?;
     }
     if args.json {
         let json = serde_json::to_string_pretty(&view)
             .map_err(|e| Failure::usage(format!("cannot encode the trace: {e}")))?;
-        print(&format!("{json}\n"))?;
+        print(format!("{json}\n").as_bytes())?;
     }
-    let files = [&args.html, &args.mermaid, &args.chrome_trace, &args.shiviz];
+    let files = [
+        &args.html,
+        &args.mermaid,
+        &args.chrome_trace,
+        &args.shiviz,
+        &args.pcap,
+    ];
     if !args.json && files.iter().all(|file| file.is_none()) {
-        print(&text(&trace, &view))?;
+        print(text(&trace, &view).as_bytes())?;
     }
     Ok(0)
 }
@@ -95,15 +109,33 @@ fn text(trace: &Trace, view: &View) -> String {
     text
 }
 
-fn write(path: &Path, content: &str) -> Result<(), Failure> {
+/// What cannot be in a capture is told: an empty one would look as if nothing had been said.
+fn pcap(path: &Path, trace: &Trace) -> Result<(), Failure> {
+    let capture = show::pcap(trace);
+    write(path, &capture.file)?;
+    if capture.left_out > 0 {
+        eprintln!(
+            "tracefork: {} connection(s) over Unix sockets are not in the capture: they have no packets",
+            capture.left_out
+        );
+    }
+    if trace.traffic.is_empty() && !trace.communication.is_empty() {
+        eprintln!("tracefork: the trace does not tell when what was said: an earlier version has written it");
+    } else if capture.packets == 0 {
+        eprintln!("tracefork: the capture is empty: the program has had no connection to a peer");
+    }
+    Ok(())
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
     if path.as_os_str() == "-" {
         return print(content);
     }
     std::fs::write(path, content).map_err(|e| Failure::usage(format!("cannot write {}: {e}", path.display())))
 }
 
-pub(super) fn print(content: &str) -> Result<(), Failure> {
-    match std::io::stdout().write_all(content.as_bytes()) {
+pub(super) fn print(content: &[u8]) -> Result<(), Failure> {
+    match std::io::stdout().write_all(content) {
         // Whoever reads has read enough, as with `| head`.
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(|e| Failure::usage(format!("cannot write to standard output: {e}"))),

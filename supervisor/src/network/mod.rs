@@ -5,16 +5,19 @@
 //! its conversations is a [`PeerState`] of its own, which moves with every checkpoint.
 
 mod address;
+mod journal;
 
 use crate::error::{ExitCode, Failure};
+use crate::trace::{Traffic, What};
 use address::{endpoint, to_address, to_key};
+use journal::Journal;
 use peers::{ConnKey, Counters, PeerError, PeerState, PeerWorld, Readable};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use syscall_model::Errno;
 use syscall_model::net::{Accepted, Arrival, Endpoint, Key, Network};
+use syscall_model::{Errno, Model};
 
 /// How long a peer that cannot be looked into gets before a deadlock is called one.
 const LAST_CHANCE: Duration = Duration::from_secs(1);
@@ -118,6 +121,23 @@ impl Peers {
             .unwrap_or_default()
     }
 
+    /// The command of the k-th client that is launched.
+    fn client_command(&self, client: u32) -> String {
+        let shared = self.lock();
+        let all = shared.config.clients.iter();
+        let mut each = all.flat_map(|spec| std::iter::repeat_n(spec, spec.count));
+        let spec = each.nth(client as usize);
+        spec.map(|spec| spec.command.clone()).unwrap_or_default()
+    }
+
+    /// The command of the server, if there is one only: which of several listens where is not known here.
+    fn server_commands(&self) -> String {
+        match &self.lock().config.servers[..] {
+            [only] => only.command.clone(),
+            _ => String::new(),
+        }
+    }
+
     /// A peer was not deterministic and one of its answers was kept.
     pub fn is_partial(&self) -> bool {
         self.lock().world.as_ref().is_some_and(PeerWorld::is_partial)
@@ -156,6 +176,7 @@ pub struct PeerNetwork {
     peers: Peers,
     state: PeerState,
     failure: Option<PeerError>,
+    journal: Option<Journal>,
 }
 
 impl PeerNetwork {
@@ -165,6 +186,7 @@ impl PeerNetwork {
             peers,
             state: PeerState::new(),
             failure: None,
+            journal: None,
         };
         network.go_to(PeerState::new())?;
         Ok(network)
@@ -176,6 +198,38 @@ impl PeerNetwork {
 
     pub fn peers(&self) -> &Peers {
         &self.peers
+    }
+
+    /// Writes the traffic down from now on. For executions that are never put back.
+    pub fn keep_journal(&mut self) {
+        self.journal = Some(Journal::default());
+    }
+
+    pub fn traffic(&self) -> Traffic {
+        let journal = self.journal.as_ref();
+        journal
+            .map(|journal| journal.traffic().clone())
+            .unwrap_or_default()
+    }
+
+    /// A thread has made its move; time has not gone on yet.
+    pub fn moved(&mut self, model: &Model) {
+        if let Some(journal) = &mut self.journal {
+            journal.look(model);
+        }
+    }
+
+    /// A step is over.
+    pub fn step_over(&mut self, model: &Model) {
+        if let Some(journal) = &mut self.journal {
+            journal.step_over(model);
+        }
+    }
+
+    fn note(&mut self, key: &Key, what: impl FnOnce() -> What) {
+        if let Some(journal) = &mut self.journal {
+            journal.happened(key, what());
+        }
     }
 
     /// The program was put back.
@@ -245,6 +299,15 @@ impl PeerNetwork {
         })
     }
 
+    fn note_open(&mut self, to: &Endpoint, key: Option<&Key>) {
+        let peer = self.peers.server_commands();
+        match (&mut self.journal, key) {
+            (Some(journal), Some(key)) => journal.opened(key, to, peer),
+            (Some(journal), None) => journal.refused(to),
+            (None, _) => {}
+        }
+    }
+
     /// May somebody connect to the program from outside?
     pub fn has_clients(&self) -> bool {
         let shared = self.peers.lock();
@@ -260,18 +323,25 @@ impl Network for PeerNetwork {
                 world.refuse(state, &address);
                 Ok(())
             });
+            self.note_open(to, None);
             return None;
         }
+        let mut is_own = false;
         let key = self.ask(None, |world, state| {
-            if world.is_own(&address) {
+            is_own = world.is_own(&address);
+            if is_own {
                 return Ok(None);
             }
             world.open(state, &address)
         });
-        match key? {
-            ConnKey::Opened(_, nth) => Some(Key::Opened(Arc::new(to.clone()), nth)),
-            ConnKey::Accepted(_) => None,
+        let key = match key {
+            Some(ConnKey::Opened(_, nth)) => Some(Key::Opened(Arc::new(to.clone()), nth)),
+            Some(ConnKey::Accepted(_)) | None => None,
+        };
+        if !is_own {
+            self.note_open(to, key.as_ref());
         }
+        key
     }
 
     fn bind(&mut self, at: &Endpoint) -> Result<Endpoint, Errno> {
@@ -312,39 +382,53 @@ impl Network for PeerNetwork {
         let key = self.ask(None, |world, state| world.accept(state, &address))?;
         let client = self.state.client_of(&key)?;
         match key {
-            ConnKey::Accepted(nth) => Some(Accepted {
-                key: Key::Accepted(nth),
-                client,
-            }),
+            ConnKey::Accepted(nth) => {
+                let key = Key::Accepted(nth);
+                let peer = self.peers.client_command(client);
+                if let Some(journal) = &mut self.journal {
+                    journal.accepted(&key, at, peer);
+                }
+                Some(Accepted { key, client })
+            }
             ConnKey::Opened(..) => None,
         }
     }
 
     fn write(&mut self, key: &Key, data: &[u8]) {
+        self.note(key, || What::Sent(data.to_vec()));
         let key = to_key(key);
         self.ask((), |world, state| world.write(state, &key, data));
     }
 
     fn finish(&mut self, key: &Key) {
+        self.note(key, || What::Finished);
         let key = to_key(key);
         self.ask((), |world, state| world.fin(state, &key));
     }
 
     fn close(&mut self, key: &Key) {
+        self.note(key, || What::Closed);
         let key = to_key(key);
         self.ask((), |world, state| world.close(state, &key));
     }
 
     fn read(&mut self, key: &Key, max: usize) -> Arrival {
-        let key = to_key(key);
-        self.ask(Arrival::Nothing, |world, state| {
-            Ok(match world.readable(state, &key)? {
-                Readable::Data(_) => Arrival::Data(world.read(state, &key, max)?),
+        let connection = to_key(key);
+        let arrival = self.ask(Arrival::Nothing, |world, state| {
+            Ok(match world.readable(state, &connection)? {
+                Readable::Data(_) => Arrival::Data(world.read(state, &connection, max)?),
                 Readable::Eof => Arrival::End,
                 Readable::Reset => Arrival::Reset,
                 Readable::Nothing | Readable::Unknown => Arrival::Nothing,
             })
-        })
+        });
+        match &arrival {
+            Arrival::Data(data) => self.note(key, || What::Arrived(data.clone())),
+            Arrival::End => self.note(key, || What::Ended),
+            Arrival::Reset => self.note(key, || What::Reset),
+            Arrival::Nothing => {}
+        }
+        arrival
     }
 }
 

@@ -181,6 +181,11 @@ impl Session {
         &self.network
     }
 
+    /// Writes the traffic with the peers down, for a trace.
+    pub fn keep_journal(&mut self) {
+        self.network.keep_journal();
+    }
+
     /// The exit statuses of the clients that have ended.
     pub fn client_exits(&mut self) -> Result<Vec<Option<i32>>, Failure> {
         self.network.client_exits()

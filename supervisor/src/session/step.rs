@@ -70,7 +70,9 @@ impl Session {
         self.wipe_residue(tid, &stands)?;
         self.look_at_locks();
         self.moved(tid, &operation, &before);
+        self.network.moved(&self.model);
         self.settle()?;
+        self.network.step_over(&self.model);
         Ok(Step {
             thread: tid,
             operation,
@@ -85,6 +87,7 @@ impl Session {
         self.transit = Transit::default();
         self.progressed();
         self.settle()?;
+        self.network.step_over(&self.model);
         Ok(Step {
             thread: 0,
             operation: Operation::TimePasses,

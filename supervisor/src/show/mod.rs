@@ -3,20 +3,30 @@
 //!
 //! - `view.rs`: what every view shows: lanes, steps, and what follows from them
 //! - `derive.rs`: locks held, waits, and which step had to come before which
+//! - `messages.rs`: what was said to the peers and by them, at which step
 //! - `stacks.rs`: stacks and source lines, by executing the trace once more
 //! - `html.rs`: one self-contained page with a space-time diagram
-//! - `formats.rs`: mermaid, Perfetto (Chrome trace events), ShiViz
+//! - `mermaid.rs`, `perfetto.rs`, `shiviz.rs`: for other people's tools
+//! - `pcap.rs`: the traffic as packets, for Wireshark and its kin
 
 mod derive;
-mod formats;
 mod html;
+mod mermaid;
+mod messages;
+mod pcap;
+mod perfetto;
+mod shiviz;
 mod stacks;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
-pub use formats::{chrome_trace, mermaid, shiviz};
 pub use html::html;
+pub use mermaid::mermaid;
+pub use messages::{Message, Peer, messages};
+pub use pcap::pcap;
+pub use perfetto::chrome_trace;
+pub use shiviz::shiviz;
 pub use stacks::{Sources, StackFrame, add_stacks};
 pub use view::{Edge, Hold, Lane, Row, Verdict, View, Wait};

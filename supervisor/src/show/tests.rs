@@ -51,6 +51,7 @@ fn trace(steps: Vec<Step>, end: End) -> Trace {
         preempt: Preempt::Sync,
         seed: 0,
         communication: Vec::new(),
+        traffic: crate::trace::Traffic::default(),
         locations: steps
             .iter()
             .map(|_| "the_lock  main guest.c:3".to_owned())

@@ -1,7 +1,9 @@
 //! What the views show of a trace. Its JSON form is what `show --json` prints and what the HTML page draws.
 
 use super::derive;
+use super::messages::{self, Message, Peer};
 use super::stacks::{Sources, StackFrame};
+use crate::check::counterexample::label;
 use crate::report::escape;
 use crate::trace::{Operation, Trace};
 use serde::Serialize;
@@ -21,6 +23,9 @@ pub struct View {
     pub waits: Vec<Wait>,
     pub holds: Vec<Hold>,
     pub edges: Vec<Edge>,
+    /// The other ends of the connections: the columns beside the threads.
+    pub peers: Vec<Peer>,
+    pub messages: Vec<Message>,
     /// Each stack once; steps refer to them. Empty unless asked for.
     pub stacks: Vec<Vec<StackFrame>>,
     pub sources: Sources,
@@ -55,6 +60,8 @@ pub struct Row {
     /// `start`, `call`, `sync`, `wake`, `spin` or `signal`.
     pub kind: &'static str,
     pub operation: String,
+    /// The operation in short: objects by name, addresses left out.
+    pub label: String,
     pub location: String,
     /// The instruction pointer.
     pub at: String,
@@ -92,7 +99,9 @@ pub struct Edge {
 
 impl View {
     pub fn of(trace: &Trace) -> Self {
-        let derived = derive::derive(trace);
+        let mut derived = derive::derive(trace);
+        let messages = messages::messages(trace);
+        derived.waits.extend(messages::waits(trace, &messages));
         Self {
             program: escape(&trace.program.path),
             arguments: trace.program.argv.iter().skip(1).map(|arg| escape(arg)).collect(),
@@ -112,6 +121,8 @@ impl View {
             waits: derived.waits,
             holds: derived.holds,
             edges: derived.edges,
+            peers: messages::peers(trace),
+            messages,
             stacks: Vec::new(),
             sources: Sources::new(),
         }
@@ -124,6 +135,7 @@ fn rows(trace: &Trace) -> Vec<Row> {
         thread: step.thread,
         kind: kind(&step.operation),
         operation: step.operation.to_string(),
+        label: label(trace, number),
         location: trace.locations.get(number).cloned().unwrap_or_default(),
         at: format!("{:#x}", step.at),
         stack: None,

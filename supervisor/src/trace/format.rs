@@ -5,11 +5,12 @@
 //! 0       10    "TRACEFORK\n"
 //! 10      4     format version, little-endian
 //! 14      32    BLAKE3 of everything that follows
-//! 46      …     zstd of the postcard encoding of `Trace`
+//! 46      …     zstd of the postcard encodings of `Trace` and, behind it, `Traffic`
 //! ```
+//! The traffic may be missing, and who does not know it need not look at it: so it needed no new version.
 //! Fields are only ever added at the end of a structure, with a new version.
 
-use super::Trace;
+use super::{Trace, Traffic};
 use crate::error::{ExitCode, Failure};
 use std::path::Path;
 
@@ -21,8 +22,11 @@ const LEVEL: i32 = 3;
 const ORIGIN: &str = "traces are written by run --trace and by check";
 
 pub fn encode(trace: &Trace) -> Result<Vec<u8>, Failure> {
-    let plain = postcard::to_stdvec(trace)
-        .map_err(|e| Failure::unsupported(format!("trace cannot be encoded: {e}")))?;
+    let fail = |e: postcard::Error| Failure::unsupported(format!("trace cannot be encoded: {e}"));
+    let mut plain = postcard::to_stdvec(trace).map_err(fail)?;
+    if !trace.traffic.is_empty() {
+        plain.extend(postcard::to_stdvec(&trace.traffic).map_err(fail)?);
+    }
     let body = zstd::bulk::compress(&plain, LEVEL)
         .map_err(|e| Failure::unsupported(format!("trace cannot be compressed: {e}")))?;
     let mut file = Vec::with_capacity(BODY + body.len());
@@ -50,7 +54,11 @@ pub fn decode(file: &[u8]) -> Result<Trace, Failure> {
         return Err(bad("its checksum is wrong").hint("the file is damaged or cut short: copy it again"));
     }
     let plain = zstd::stream::decode_all(body).map_err(|e| bad(&e.to_string()))?;
-    postcard::from_bytes(&plain).map_err(|e| bad(&e.to_string()))
+    let (mut trace, rest) = postcard::take_from_bytes::<Trace>(&plain).map_err(|e| bad(&e.to_string()))?;
+    if !rest.is_empty() {
+        trace.traffic = postcard::from_bytes::<Traffic>(rest).map_err(|e| bad(&e.to_string()))?;
+    }
+    Ok(trace)
 }
 
 /// Writes to a temporary name first, so that a trace is complete or not there.

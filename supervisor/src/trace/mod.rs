@@ -1,9 +1,12 @@
 //! Traces: all that is needed to execute one schedule again, on this machine or another.
 //!
-//! [`format`] is the file, [`Trace`] what it holds. Everything in it is a function of the program, its
+//! [`format`](mod@format) is the file, [`Trace`] what it holds. Everything in it is a function of the program, its
 //! inputs and the choices, so that the same schedule gives the same bytes.
 
 pub mod format;
+mod traffic;
+
+pub use traffic::{Connection, Event, Traffic, Transport, What};
 
 use crate::check::Violation;
 use crate::hooks::Preempt;
@@ -27,6 +30,9 @@ pub struct Trace {
     pub finding: Option<Finding>,
     /// What peers said, as a saved cache; empty if there were none.
     pub communication: Vec<u8>,
+    /// What was said when. It has a place of its own in the file, see [`format`](mod@format).
+    #[serde(skip)]
+    pub traffic: Traffic,
 }
 
 /// What a counterexample shows.

@@ -69,6 +69,11 @@ pub struct Channels {
 const FIRST_PORT: u16 = 45_000;
 
 impl Channels {
+    /// All sockets there are.
+    pub fn sockets(&self) -> impl Iterator<Item = &Socket> {
+        self.sockets.values()
+    }
+
     /// A port for a socket of the program that asked for any.
     pub(crate) fn choose_port(&mut self) -> u16 {
         let port = FIRST_PORT + self.next_port % 10_000;

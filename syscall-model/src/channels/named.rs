@@ -11,8 +11,8 @@ use crate::net::{Endpoint, Key};
 use syscalls::Errno;
 
 /// Made-up ports of the other ends: of the k-th connection to a destination, and of the k-th accepted client.
-const OUTGOING_PORTS: u16 = 40_000;
-const CLIENT_PORTS: u16 = 30_000;
+pub const OUTGOING_PORTS: u16 = 40_000;
+pub const CLIENT_PORTS: u16 = 30_000;
 
 /// The socket of the program that gets what is sent to `to`, which is a [`Endpoint::destination`].
 pub fn receiver(model: &Model, to: &Endpoint) -> Option<ChannelId> {

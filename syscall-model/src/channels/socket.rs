@@ -198,6 +198,14 @@ impl Socket {
         }
     }
 
+    /// Who sent each of the messages that wait, in their order.
+    pub fn waiting_from(&self) -> Vec<Option<&Endpoint>> {
+        self.incoming
+            .iter()
+            .map(|message| message.from.as_ref())
+            .collect()
+    }
+
     pub fn take_error(&mut self) -> Result<(), Errno> {
         self.error.take().map_or(Ok(()), Err)
     }

@@ -1,15 +1,18 @@
-// The diagram: a row per step, a column per thread. Only the rows in sight are drawn, so that its cost does not
+// The diagram: a row per step, a column per thread and per peer. Only the rows in sight are drawn, so that its cost does not
 // depend on the length of the trace.
 "use strict";
 (() => {
   const view = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
-  const ROW = 26, HEAD = 30, NUMBERS = 58, LOCKS = 26, BOX = 20;
+  const ROW = 26, HEAD = 30, NUMBERS = 58, BOX = 20;
+  const LOCKS = view.holds.length ? 26 : 12;
   const CHARACTER = 6.95; // width of one at 11.5px
   const HUES = [212, 28, 140, 285, 350, 185, 52, 255, 100, 320];
   const LOCK_HUES = [15, 265, 165, 330, 75, 200, 45, 300, 120, 235];
 
   const count = view.steps.length;
+  const columns = Math.max(1, view.lanes.length + view.peers.length);
+  const columnOf = (peer) => view.lanes.length + peer;
   const laneOf = new Map(view.lanes.map((lane, index) => [lane.thread, index]));
   const critical = view.verdict && view.verdict.critical !== null ? view.verdict.critical : -1;
   const lockNames = [...new Set(view.holds.map((hold) => hold.lock))];
@@ -18,15 +21,18 @@
   const lockColour = (name) => `hsl(${lockHue.get(name)} 70% 48%)`;
   const until = (span) => (span.to === null ? count : span.to);
 
-  // A short label: the object's name says more than its address, and of an address the end tells most.
-  const labels = view.steps.map((row) => {
-    const cut = row.location.indexOf("  ");
-    const short = row.operation.replace(/^pthread_/, "").replace(/0x[0-9a-f]*?([0-9a-f]{4})\b/g, "…$1");
-    return row.kind === "sync" && cut >= 0 ? short.replace(/\(.*/, `(${row.location.slice(0, cut)})`) : short;
-  });
+  const labels = view.steps.map((row) => row.label.replace(/^pthread_/, ""));
   const places = view.steps.map((row) => row.location.slice(row.location.indexOf("  ") < 0 ? 0 : row.location.indexOf("  ") + 2));
+  // What was said in each step; a message is drawn at the peer's end, in the row of the program's step.
+  const said = view.steps.map(() => []);
+  for (const message of view.messages) if (said[message.step]) said[message.step].push(message);
+  const isOutward = (message) => ["open", "refused", "send", "finish", "close"].includes(message.kind);
+  const WORDS = { open: "connects", accept: "connects", refused: "refused", finish: "ends its side", close: "closes", end: "ends its side", reset: "resets" };
+  const wording = (message) => WORDS[message.kind] || `“${message.text}”${message.kind === "unread" ? " (never read)" : ""}`;
   const searchable = view.steps.map((row, n) =>
-    `${n} thread ${row.thread} ${row.operation} ${labels[n]} ${row.location} ${row.at}`.toLowerCase());
+    [n, "thread", row.thread, row.operation, labels[n], row.location, row.at,
+      ...said[n].map((message) => `${view.peers[message.peer].name} ${view.peers[message.peer].command} ${message.kind} ${message.text}`)]
+      .join(" ").toLowerCase());
 
   // Locks that a thread holds at the same time stand beside each other.
   const slotsInUse = new Map();
@@ -57,18 +63,23 @@
   const axis = (lane) => boxLeft(lane) + 12;
 
   function layout() {
-    const lanes = Math.max(1, view.lanes.length);
     const room = diagram.clientWidth - NUMBERS;
     whereWidth = places.some(Boolean) ? Math.max(180, Math.min(320, room * 0.25)) : 0;
-    laneWidth = Math.max(150, Math.min(380, (room - whereWidth) / lanes));
-    const width = Math.max(room + NUMBERS, NUMBERS + lanes * laneWidth + whereWidth) - 1;
+    laneWidth = Math.max(columns > 4 ? 124 : 150, Math.min(380, (room - whereWidth) / columns));
+    const width = Math.max(room + NUMBERS, NUMBERS + columns * laneWidth + whereWidth) - 1;
     const heads = view.lanes.map((lane, index) =>
       `<circle cx="${boxLeft(index) + 5}" cy="${HEAD / 2}" r="5" fill="${threadColour(index, 50)}"/>` +
-      `<text class="lane" x="${boxLeft(index) + 16}" y="${HEAD / 2}">thread ${lane.thread}</text>`);
+      `<text class="lane" x="${boxLeft(index) + 16}" y="${HEAD / 2}">thread ${lane.thread}</text>`).concat(view.peers.map((peer, index) => {
+        const full = peer.name + (peer.command ? " · " + peer.command : "");
+        const x = boxLeft(columnOf(index)), title = [peer.name, peer.command, `${peer.transport} ${peer.local || ""} ${peer.remote || ""}`];
+        return `<g><title>${escape(title.join("\n"))}</title><rect x="${x}" y="0" width="${boxWidth()}" height="${HEAD}" fill="transparent"/>` +
+          `<rect class="card" x="${x}" y="${HEAD / 2 - 5}" width="10" height="10" rx="2"/>` +
+          `<text x="${x + 15}" y="${HEAD / 2}">${escape(fit(full, boxWidth() - 14) === full ? full : fit(peer.name, boxWidth() - 14))}</text></g>`;
+      }));
     $("lanes").setAttribute("width", width);
     $("lanes").setAttribute("height", HEAD);
     $("lanes").innerHTML = `<text class="number" x="8" y="${HEAD / 2}">step</text>` + heads.join("") +
-      (whereWidth ? `<text class="where" x="${laneLeft(lanes) + 6}" y="${HEAD / 2}">where</text>` : "");
+      (whereWidth ? `<text class="where" x="${laneLeft(columns) + 6}" y="${HEAD / 2}">where</text>` : "");
     $("space").style.width = width + "px";
     $("space").style.height = (count + 1) * ROW + "px";
     $("window").setAttribute("width", width);
@@ -90,10 +101,17 @@
     view.lanes.forEach((lane, index) => {
       if (inSight(lane.from, until(lane))) parts.push(life(lane, index, first, last));
     });
+    view.peers.forEach((peer, index) => {
+      if (inSight(peer.from, until(peer))) parts.push(life(peer, columnOf(index), first, last));
+    });
+    for (const message of view.messages) {
+      const end = message.kind === "unread" ? count : message.step;
+      if (message.since !== null && message.since < end && inSight(message.since, end)) parts.push(inFlight(message, end, first, last));
+    }
     for (const wait of view.waits) if (inSight(wait.from, until(wait))) parts.push(waitBar(wait, first, last));
     for (const hold of view.holds) if (inSight(hold.from, until(hold))) parts.push(holdBar(hold, first, last));
     for (const edge of view.edges) if (inSight(edge.from, edge.to)) parts.push(arrow(edge, first, last));
-    for (let n = first; n < Math.min(last + 1, count); n++) parts.push(stepBox(n, first));
+    for (let n = first; n < Math.min(last + 1, count); n++) parts.push(messageArrows(n, first), stepBox(n, first), messageBoxes(n, first));
     if (last === count) parts.push(endRow(first));
     const svg = $("window");
     svg.style.top = first * ROW + "px";
@@ -105,7 +123,9 @@
     '<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">' +
     '<rect width="6" height="6" fill="var(--back)"/><rect width="3" height="6" fill="var(--wait)"/></pattern>' +
     '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">' +
-    '<path d="M0 0L8 4L0 8z" fill="var(--edge)"/></marker></defs>';
+    '<path d="M0 0L8 4L0 8z" fill="var(--edge)"/></marker>' +
+    '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">' +
+    '<path d="M0 0L8 4L0 8z" fill="var(--message)"/></marker></defs>';
 
   function rowBack(n, first, width) {
     const classes = ["row"];
@@ -154,11 +174,37 @@
     return `<path class="cause${near}" d="${bend}" marker-end="url(#head)"/>`;
   }
 
+  // It had come, and waited to be read.
+  function inFlight(message, end, first, last) {
+    const x = axis(columnOf(message.peer)), top = middle(Math.max(message.since, first - 1), first) + BOX / 2;
+    const bottom = Math.min(middle(Math.min(end, last + 1), first) - BOX / 2, (count - first) * ROW);
+    return `<line class="waiting" x1="${x}" x2="${x}" y1="${top}" y2="${Math.max(top, bottom)}"/>`;
+  }
+
+  function messageArrows(n, first) {
+    const near = n === selected ? " near" : "", y = middle(n, first);
+    return said[n].filter((message) => message.thread !== null).map((message) => {
+      const thread = boxLeft(laneOf.get(message.thread)) + boxWidth(), peer = boxLeft(columnOf(message.peer));
+      const [from, to] = isOutward(message) ? [thread, peer] : [peer, thread];
+      return `<line class="message${near}" x1="${from}" x2="${to}" y1="${y}" y2="${y}" marker-end="url(#tip)"/>`;
+    }).join("");
+  }
+
+  function messageBoxes(n, first) {
+    const y = middle(n, first), words = new Map();
+    for (const message of said[n]) words.set(message.peer, (words.get(message.peer) || []).concat(wording(message)));
+    return [...words].map(([peer, texts]) => {
+      const x = boxLeft(columnOf(peer));
+      return `<rect class="said" x="${x}" y="${y - BOX / 2}" width="${boxWidth()}" height="${BOX}" rx="9"/>` +
+        `<text x="${x + 8}" y="${y}">${escape(fit(texts.join(" · "), boxWidth() - 16))}</text>`;
+    }).join("");
+  }
+
   function stepBox(n, first) {
     const row = view.steps[n], index = laneOf.get(row.thread), y = middle(n, first);
     const mark = n === critical ? " critical" : "";
     const fill = `hsl(${HUES[index % HUES.length]} 70% 50% / .${row.kind === "call" ? 16 : 30})`;
-    const where = laneLeft(view.lanes.length) + 6;
+    const where = laneLeft(columns) + 6;
     return `<text class="number" x="8" y="${y}">${n === critical ? "! " : ""}${n}</text>` +
       `<rect x="${boxLeft(index)}" y="${y - BOX / 2}" width="${boxWidth()}" height="${BOX}" rx="4" fill="var(--back)" pointer-events="none"/>` +
       `<rect class="box${mark}" x="${boxLeft(index)}" y="${y - BOX / 2}" width="${boxWidth()}" height="${BOX}" rx="4" fill="${fill}" stroke="${n === critical ? "" : threadColour(index, 50)}"/>` +
@@ -168,8 +214,8 @@
 
   function endRow(first) {
     const text = view.verdict ? `${view.verdict.kind}: ${view.verdict.message}` : view.end;
-    const width = laneWidth * view.lanes.length + whereWidth - LOCKS;
-    return `<line class="ended" x1="${NUMBERS}" x2="${laneLeft(0) + laneWidth * view.lanes.length}" y1="${(count - first) * ROW}" y2="${(count - first) * ROW}"/>` +
+    const width = laneWidth * columns + whereWidth - LOCKS;
+    return `<line class="ended" x1="${NUMBERS}" x2="${laneLeft(columns)}" y1="${(count - first) * ROW}" y2="${(count - first) * ROW}"/>` +
       `<text class="end" x="${boxLeft(0)}" y="${middle(count, first)}">${escape(fit("■ " + text, width))}</text>`;
   }
 
@@ -207,6 +253,7 @@
     } else {
       parts.push(`<h2>The end, after ${count} steps</h2><div class="big" id="operation">${escape(view.end)}</div>`);
     }
+    if (selected < count) parts.push(said[selected].map(spoken).join(""));
     const now = (span) => span.from <= selected && selected < until(span) + (span.to === null ? 1 : 0);
     parts.push(section("Locks held after it", view.holds.filter(now).map((hold) =>
       `${dot(lockColour(hold.lock))}${escape(hold.lock)}: thread ${hold.thread}, since ${stepLink(hold.from)}`)));
@@ -223,6 +270,31 @@
         rest.map((line) => `<div class="mono">· ${escape(line)}</div>`).join(""));
     }
     $("detail").innerHTML = parts.join("");
+  }
+
+  const time = (nanoseconds) => new Date(nanoseconds / 1e6).toISOString().replace("T", " ").replace("Z", "");
+  function spoken(message) {
+    const peer = view.peers[message.peer], way = isOutward(message) ? "to" : "from";
+    const verb = { send: "Sent to", receive: "Received from", unread: "Never read, from" }[message.kind];
+    const lines = [`<h2>${verb ? `${verb} <span>${escape(peer.name)}</span>, ${message.bytes} byte${message.bytes === 1 ? "" : "s"}` : `<span>${escape(peer.name)}</span> ${way === "to" ? "(the program)" : "(the peer)"}`}</h2>`];
+    if (peer.command) lines.push(`<div class="dim mono">${escape(peer.command)}</div>`);
+    if (!verb) lines.push(`<div class="mono">${escape(wording(message))}</div>`);
+    lines.push(`<div class="dim">${[peer.local, peer.remote].filter(Boolean).join(way === "to" ? " → " : " ← ")} at ${time(message.time)}</div>`);
+    if (message.since !== null && message.since < message.step) lines.push(`<div class="dim">had come at ${stepLink(message.since)}</div>`);
+    if (message.text) lines.push(`<pre class="payload">${escape(message.text.replaceAll("\\r\\n", "\\r\\n\n").replace(/(?<!\\r)\\n/g, "\\n\n").trimEnd())}</pre><pre class="payload hex">${escape(dump(message))}</pre>`);
+    return lines.join("");
+  }
+
+  // Eight bytes per line, as they are and as text.
+  function dump(message) {
+    const bytes = message.hex.match(/../g) || [], lines = [];
+    for (let at = 0; at < bytes.length; at += 8) {
+      const part = bytes.slice(at, at + 8);
+      const text = part.map((byte) => { const code = parseInt(byte, 16); return code > 31 && code < 127 ? String.fromCharCode(code) : "·"; });
+      lines.push(`${at.toString(16).padStart(4, "0")}  ${part.join(" ").padEnd(23)}  ${text.join("")}`);
+    }
+    if (message.bytes > bytes.length) lines.push(`… ${message.bytes - bytes.length} more bytes: see show --pcap`);
+    return lines.join("\n");
   }
 
   function stack(index) {
@@ -319,7 +391,7 @@
 
   $("headline").innerHTML = `<span class="badge${view.verdict ? " bad" : ""}">${escape(view.verdict ? view.verdict.kind : "trace")}</span>` +
     `<code>${escape([view.program, ...view.arguments].join(" "))}</code>` +
-    `<span class="facts">${count} steps · ${view.lanes.length} threads` +
+    `<span class="facts">${count} steps · ${view.lanes.length} threads` + (view.peers.length ? ` · ${view.peers.length} connections` : "") +
     (view.verdict ? ` · ${view.verdict.preemptions} preemption(s)` : "") + ` · ${escape(view.end)}</span>`;
   layout();
   const wanted = /step=(\d+)/.exec(location.hash);

@@ -2,6 +2,8 @@
 
 use super::PreemptArg;
 use super::peers::PeerArgs;
+use super::style::BAD;
+use crate::check::Properties;
 use crate::error::{ExitCode, Failure};
 use crate::execution::{self, Execution};
 use crate::network::Peers;
@@ -360,17 +362,13 @@ fn report(args: &Args, execution: &Execution, started: Instant) -> Report {
     }
 }
 
+/// What `check` would say of this execution, in the same words.
 fn violation(args: &Args, execution: &Execution) -> Option<Violation> {
-    let (kind, thread) = match execution.end {
-        End::Killed(libc::SIGABRT) => ("assert", execution.session.crash().map(|crash| crash.thread)),
-        End::Killed(_) => ("crash", execution.session.crash().map(|crash| crash.thread)),
-        End::Deadlock => ("deadlock", None),
-        End::Exited(_) | End::Cut | End::Idle => return None,
-    };
-    Some(Violation {
-        kind,
-        message: execution.end.to_string(),
-        thread,
+    let found = Properties::default().violations(&execution.session, &execution.end);
+    found.into_iter().next().map(|found| Violation {
+        kind: found.kind.name(),
+        message: found.message,
+        thread: found.thread,
         trace: args.trace.as_ref().map(|path| path.display().to_string()),
         steps: execution.steps.len() as u64,
         preemptions: execution.preemptions,
@@ -380,7 +378,8 @@ fn violation(args: &Args, execution: &Execution) -> Option<Violation> {
 
 fn explain(execution: &Execution, report: &Report) {
     for violation in &report.violations {
-        eprintln!("tracefork: {}: {}", violation.kind, violation.message);
+        let (kind, message) = (violation.kind, &violation.message);
+        anstream::eprintln!("tracefork: {BAD}{kind}{BAD:#}: {message}");
         for line in &violation.stacks {
             eprintln!("  {line}");
         }

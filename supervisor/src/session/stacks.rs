@@ -124,20 +124,22 @@ impl Session {
             return format!("waits for {}", self.object_name(function.object));
         }
         let thread = self.model.thread(tid);
-        let joined = |clear_tid: u64| {
-            let mut others = self.model.threads.values();
-            others
-                .find(|other| other.clear_tid == clear_tid)
-                .map(|other| other.tid)
-        };
         match (&thread.pending, thread.wait.as_ref().map(|wait| &wait.on)) {
-            (_, Some(WaitFor::Futex(word))) => match joined(*word) {
+            (_, Some(WaitFor::Futex(word))) => match self.joined(*word) {
                 Some(other) => format!("waits for thread {other} to end"),
                 None => format!("waits for {}", self.object_name(*word)),
             },
             (Pending::Call(call), _) => format!("waits in {}", call.sysno.name()),
             _ => self.doing(tid),
         }
+    }
+
+    /// The thread whose end is told by this word.
+    fn joined(&self, word: u64) -> Option<Tid> {
+        let mut others = self.model.threads.values();
+        others
+            .find(|other| other.clear_tid == word)
+            .map(|other| other.tid)
     }
 
     fn waiting_for(&self, tid: Tid) -> String {
@@ -153,7 +155,10 @@ impl Session {
         match &self.model.thread(tid).wait {
             Some(wait) if self.model.wake_reason(tid).is_none() => match &wait.on {
                 WaitFor::Nothing => ", sleeping".to_owned(),
-                WaitFor::Futex(addr) => format!(", waiting for {}", self.object_name(*addr)),
+                WaitFor::Futex(word) => match self.joined(*word) {
+                    Some(other) => format!(", waiting for thread {other} to end"),
+                    None => format!(", waiting for {}", self.object_name(*word)),
+                },
                 WaitFor::Ready(_) => ", waiting for input or room".to_owned(),
                 WaitFor::Room(..) => ", waiting for room".to_owned(),
                 WaitFor::FileLock(_) => ", waiting for a file lock".to_owned(),

@@ -19,9 +19,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 #[derive(clap::Args)]
-#[command(
-    after_help = "Example: tracefork check --max-states 100000 --json result.json -- ./server --threads 2"
-)]
+#[command(after_help = "\
+Examples: tracefork check -- ./program ARGS
+          tracefork check --client '2*curl -s http://{addr}/' --bound-preemptions 2 -- ./server --threads 2
+          tracefork check --server 'python3 -m http.server 8000' --expect-exit 0 -- ./client
+          tracefork check --preempt memory --time-limit 5m --json result.json -- ./program")]
 pub struct Args {
     #[command(flatten)]
     pub sut: SutArgs,

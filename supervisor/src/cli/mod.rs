@@ -3,6 +3,7 @@
 pub mod check;
 mod demo;
 mod doctor;
+mod headings;
 mod packaging;
 pub mod peers;
 mod replay;
@@ -13,7 +14,7 @@ mod summary;
 
 use crate::error::{ExitCode as Code, Failure};
 use crate::hooks::Preempt;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -21,11 +22,20 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(
     name = "tracefork",
+    bin_name = "tracefork",
     version,
     about,
     max_term_width = 110,
     subcommand_required = true,
-    arg_required_else_help = true
+    arg_required_else_help = true,
+    after_help = "\
+Start here:  tracefork demo
+Then:        tracefork check -- PROGRAM ARGS…
+             tracefork check --client '2*curl -s http://{addr}/' -- SERVER ARGS…
+
+Exit codes:  0 explored completely, no violation    1 violation found
+             2 wrong usage                          3 a limit was reached, no violation so far
+             4 cannot be handled here               5 a peer or the cache failed    6 desync"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -95,9 +105,15 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// The command line's definition.
+fn command() -> clap::Command {
+    headings::group(Cli::command())
+}
+
 /// Carries out one command line; its exit code.
 fn execute(line: impl IntoIterator<Item = OsString>, quiet: bool) -> Result<u8, Failure> {
-    let cli = match Cli::try_parse_from(line) {
+    let parsed = command().try_get_matches_from(line);
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are not errors; clap prints to the right stream.

@@ -1,10 +1,9 @@
 //! `tracefork completions` and `tracefork man`: what a packager installs beside the binary, made from the command line's own
 //! definition so that it is never out of date.
 
-use super::Cli;
+use super::command;
 use super::show::print;
 use crate::error::Failure;
-use clap::CommandFactory;
 use clap_complete::Shell;
 use std::path::PathBuf;
 
@@ -28,7 +27,7 @@ pub struct ManArgs {
 
 pub fn completions(args: &CompletionsArgs) -> Result<u8, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "tracefork", &mut script);
+    clap_complete::generate(args.shell, &mut command(), "tracefork", &mut script);
     print(&script)?;
     Ok(0)
 }
@@ -36,11 +35,11 @@ pub fn completions(args: &CompletionsArgs) -> Result<u8, Failure> {
 pub fn man(args: &ManArgs) -> Result<u8, Failure> {
     match &args.dir {
         Some(dir) => std::fs::create_dir_all(dir)
-            .and_then(|()| clap_mangen::generate_to(Cli::command(), dir))
+            .and_then(|()| clap_mangen::generate_to(command(), dir))
             .map_err(|e| Failure::usage(format!("cannot write man pages to {}: {e}", dir.display())))?,
         None => {
             let mut page = Vec::new();
-            clap_mangen::Man::new(Cli::command())
+            clap_mangen::Man::new(command())
                 .render(&mut page)
                 .map_err(|e| Failure::usage(format!("cannot make the man page: {e}")))?;
             print(&page)?;

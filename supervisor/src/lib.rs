@@ -18,6 +18,7 @@ pub mod program;
 pub mod report;
 pub mod schedule;
 pub mod session;
+pub mod shim;
 pub mod show;
 pub mod symbols;
 pub mod trace;

@@ -11,6 +11,7 @@ use crate::program::Program;
 use crate::report::{self, Outcome, Report, Violation};
 use crate::schedule::RandomScheduler;
 use crate::session::{Environment, Options};
+use crate::shim;
 use crate::trace::{self, End};
 use std::ffi::OsString;
 use std::io::Write;
@@ -204,6 +205,15 @@ pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, 
         .first()
         .ok_or_else(|| Failure::usage("no program given"))?;
     let program = Program::find(name, &cwd)?;
+    let mut argv: Vec<Vec<u8>> = command.iter().map(|arg| arg.as_bytes().to_vec()).collect();
+    let program = match shim::resolve(&program.path, &cwd)? {
+        None => program,
+        Some(path) => {
+            // As the shim would have it: programs that find their files by their own name look there.
+            argv[0] = path.as_os_str().as_bytes().to_vec();
+            Program::find(path.as_os_str(), &cwd)?
+        }
+    };
     let config = Config {
         pid: VIRTUAL_PID,
         epoch_seconds: args.epoch,
@@ -218,7 +228,7 @@ pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, 
         groups: groups()?,
     };
     Ok(Options {
-        argv: command.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
+        argv,
         env: environment(args)?,
         config,
         preempt: args.preempt.into(),

@@ -10,6 +10,8 @@ use super::Frame;
 
 /// Library frames shown in full; the others are counted.
 const LIBRARY_FRAMES: usize = 4;
+/// Frames of the program shown in full: interpreters and recursions have hundreds.
+const OWN_FRAMES: usize = 12;
 
 impl fmt::Display for Frame {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,25 +51,38 @@ pub fn format_backtrace(frames: &[Frame]) -> String {
     let mut text = String::new();
     let numbered = || frames.iter().enumerate();
     let has_own = frames.iter().any(|frame| frame.is_own);
-    for (depth, frame) in numbered().filter(|(_, frame)| frame.is_own) {
+    for (depth, frame) in numbered().filter(|(_, frame)| frame.is_own).take(OWN_FRAMES) {
         push_line(&mut text, '>', depth, frame);
     }
+    push_hidden(
+        &mut text,
+        numbered().filter(|(_, frame)| frame.is_own).count(),
+        OWN_FRAMES,
+        "",
+    );
     let shown = if has_own { LIBRARY_FRAMES } else { frames.len() };
     for (depth, frame) in numbered().filter(|(_, frame)| !frame.is_own).take(shown) {
         push_line(&mut text, ' ', depth, frame);
     }
-    let hidden = numbered()
-        .filter(|(_, frame)| !frame.is_own)
-        .count()
-        .saturating_sub(shown);
+    push_hidden(
+        &mut text,
+        numbered().filter(|(_, frame)| !frame.is_own).count(),
+        shown,
+        "library ",
+    );
+    text
+}
+
+/// Says how many of `all` frames were left out when `shown` were printed.
+fn push_hidden(text: &mut String, all: usize, shown: usize, whose: &str) {
+    let hidden = all.saturating_sub(shown);
     if hidden > 0 {
         let plural = if hidden == 1 { "" } else { "s" };
         push(
-            &mut text,
-            format_args!("       … and {hidden} more library frame{plural}\n"),
+            text,
+            format_args!("       … and {hidden} more {whose}frame{plural}\n"),
         );
     }
-    text
 }
 
 fn push_line(text: &mut String, mark: char, depth: usize, frame: &Frame) {

@@ -145,6 +145,7 @@ impl Execution {
             finding: None,
             communication: self.session.network().peers().recording()?,
             traffic: self.session.network().traffic(),
+            inputs: self.session.host().inputs(),
         })
     }
 }

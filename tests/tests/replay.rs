@@ -30,7 +30,8 @@ fn main() -> ExitCode {
             trials.push(trial(name, move || replays(&guest, &tracefork, mode)));
         }
     }
-    let others: [(&str, Body); 5] = [
+    let others: [(&str, Body); 6] = [
+        ("files_travel_with_the_trace", files_travel_with_the_trace),
         ("another_result_is_found", another_result_is_found),
         ("another_thread_is_found", another_thread_is_found),
         ("a_trace_cut_short_is_found", a_trace_cut_short_is_found),
@@ -224,5 +225,50 @@ fn the_schedule_alone_can_be_reused(tracefork: &Tracefork) -> Result<()> {
     ensure!(finished.stdout == recorded.stdout, "other output: {said}");
     let (first, second) = (format::read(&recorded.trace)?, format::read(&again)?);
     ensure!(first.steps == second.steps, "other steps");
+    Ok(())
+}
+
+/// What the program read goes with the trace: it replays where the files are others or gone, even those in its own directory.
+fn files_travel_with_the_trace(tracefork: &Tracefork) -> Result<()> {
+    let programs: [&[&str]; 3] = [
+        &["find", ".", "-printf", "%p %s %T@ %i\\n"],
+        &["sort", "--parallel=2", "one", "two"],
+        &[
+            "bash",
+            "-c",
+            "echo *; cd sub; read line < ../one; echo $line > made; echo *",
+        ],
+    ];
+    for program in programs {
+        let scratch = Scratch::new()?;
+        let work = scratch.work();
+        fs::create_dir(work.join("sub"))?;
+        fs::write(work.join("one"), "c\na\n")?;
+        fs::write(work.join("two"), "b\n")?;
+        let mut command = tracefork.command(&work);
+        command
+            .args(["run", "--quiet", "--trace", "here.trace", "--"])
+            .args(program);
+        let first = process::run(command, TIME_LIMIT)?;
+        ensure!(first.end == End::Exit(0), "{program:?}: {:?}", first.end);
+        ensure!(!first.stdout.is_empty(), "{program:?} printed nothing");
+        let replay = |directory: &Path, trace: &Path| -> Result<()> {
+            let mut command = tracefork.command(directory);
+            command.arg("replay").arg("--quiet").arg(trace);
+            let again = process::run(command, TIME_LIMIT)?;
+            let said = String::from_utf8_lossy(&again.stderr).into_owned();
+            ensure!(again.end == first.end, "{program:?}: {:?}: {said}", again.end);
+            ensure!(again.stdout == first.stdout, "{program:?}: other output");
+            Ok(())
+        };
+        // The trace itself is a new file in the directory that the program listed.
+        replay(&work, Path::new("here.trace"))?;
+        let trace = scratch.beside("moved.trace");
+        fs::rename(work.join("here.trace"), &trace)?;
+        fs::write(work.join("one"), "other\n")?;
+        replay(&work, &trace)?;
+        fs::remove_dir_all(&work)?;
+        replay(Path::new("/"), &trace)?;
+    }
     Ok(())
 }

@@ -97,6 +97,7 @@ fn record(
     }
     let stacks = session.stacks();
     let traffic = session.network().traffic();
+    let inputs = session.host().inputs();
     session.finish();
     let trace = Trace {
         program: ProgramRecord::of(options)?,
@@ -108,6 +109,7 @@ fn record(
         locations,
         communication: options.peers.recording()?,
         traffic,
+        inputs,
         finding: Some(Finding {
             violation: violation.clone(),
             preemptions: minimised.preemptions,

@@ -1,10 +1,10 @@
 //! `tracefork replay`: a recorded schedule once more.
 
-use crate::error::Failure;
+use crate::error::{ExitCode, Failure};
 use crate::execution;
 use crate::network::Peers;
 use crate::program::Program;
-use crate::session::Options;
+use crate::session::{Inputs, Options};
 use crate::trace::{self, End, Trace};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -46,7 +46,8 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
         return Ok(0);
     }
     let image = options.program.image.clone();
-    let execution = execution::replay(options, &trace, args.stop_at)?;
+    let execution = execution::replay(options, &trace, args.stop_at)
+        .map_err(|failure| explain_by_files(failure, &trace))?;
     let output = &execution.session.model().output;
     let _ = std::io::stdout().write_all(&output.stdout.bytes());
     let _ = std::io::stderr().write_all(&output.stderr.bytes());
@@ -87,6 +88,20 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     Ok(code)
 }
 
+/// A desync is most often due to a file that is another here: a library, or an input too large to carry.
+fn explain_by_files(failure: Failure, trace: &Trace) -> Failure {
+    if failure.code != ExitCode::Desync {
+        return failure;
+    }
+    match trace.inputs.changed_files().as_slice() {
+        [] => failure,
+        changed => failure.hint(format!(
+            "not as they were when this was recorded: {}",
+            changed.join(", ")
+        )),
+    }
+}
+
 fn is_violation(end: &End) -> bool {
     matches!(end, End::Killed(_) | End::Deadlock)
 }
@@ -117,6 +132,7 @@ pub(super) fn options(
         preempt: trace.preempt,
         core: Some(super::run::current_core()),
         peers: Peers::recorded(&trace.communication)?,
+        inputs: Inputs::recorded(&trace.inputs),
     })
 }
 

@@ -10,7 +10,7 @@ use crate::network::Peers;
 use crate::program::Program;
 use crate::report::{self, Outcome, Report, Violation};
 use crate::schedule::RandomScheduler;
-use crate::session::{Environment, Options};
+use crate::session::{Environment, Inputs, Options};
 use crate::shim;
 use crate::trace::{self, End};
 use std::ffi::OsString;
@@ -234,6 +234,7 @@ pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, 
         preempt: args.preempt.into(),
         core: Some(current_core()),
         peers: Peers::default(),
+        inputs: Inputs::default(),
         program,
     })
 }

@@ -1,9 +1,10 @@
 //! The task's memory and the host's files, as the model wants to see them.
 
 use super::Options;
+use super::inputs::{InputRecord, RecordingHost};
 use crate::hooks;
 use std::sync::Arc;
-use syscall_model::fs::{Attributes, Host, HostEntry, HostFile, RealHost};
+use syscall_model::fs::{Attributes, Host, HostEntry, HostFile};
 use syscall_model::{Errno, Fault, GuestMemory};
 use tracee::Stopped;
 
@@ -36,7 +37,7 @@ impl hooks::GuestMemory for TaskMemory<'_> {
 #[derive(Clone, Debug)]
 pub struct ProcessHost {
     pid: i32,
-    files: RealHost,
+    files: RecordingHost,
     command_line: Vec<u8>,
     environment: Vec<u8>,
 }
@@ -52,10 +53,15 @@ impl ProcessHost {
             .collect();
         Self {
             pid,
-            files: RealHost,
+            files: RecordingHost::new(options.inputs.clone()),
             command_line: terminated(options.argv.clone()),
             environment: terminated(environment),
         }
+    }
+
+    /// The files that the program has seen so far.
+    pub fn inputs(&self) -> InputRecord {
+        self.files.record()
     }
 
     /// Another kernel task carries the program from now on.
@@ -67,6 +73,10 @@ impl ProcessHost {
 impl Host for ProcessHost {
     fn lstat(&self, path: &[u8]) -> Result<Attributes, Errno> {
         self.files.lstat(path)
+    }
+
+    fn look(&self, path: &[u8]) -> Result<Attributes, Errno> {
+        self.files.look(path)
     }
 
     fn read_link(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {

@@ -31,6 +31,7 @@ mod footprint;
 mod hooked;
 mod idle;
 mod image;
+mod inputs;
 mod memory;
 mod residue;
 mod sharing;
@@ -43,6 +44,7 @@ mod timeouts;
 
 pub use context::Context;
 pub use debug::Advance;
+pub use inputs::{InputRecord, Inputs};
 pub use memory::{ProcessHost, TaskMemory};
 pub use sharing::Race;
 pub use snapshot::Snapshot;
@@ -80,6 +82,8 @@ pub struct Options {
     pub core: Option<usize>,
     /// The other ends of its connections.
     pub peers: Peers,
+    /// What this machine's files are, for all executions alike.
+    pub inputs: Inputs,
 }
 
 /// A crash, with the thread that had it.
@@ -132,7 +136,7 @@ impl Session {
             program: options.program.path.clone(),
             argv: options.argv.iter().map(|a| os(a)).collect(),
             env: options.env.iter().map(|(k, v)| (os(k), os(v))).collect(),
-            cwd: PathBuf::from(os(&options.config.cwd)),
+            cwd: directory_to_start_in(&options.config.cwd),
             filter: Filter::new(table::allowed(), Scratch::allow_ip(image::SCRATCH.addr)),
             core: options.core,
             hide_tsc: true,
@@ -266,4 +270,10 @@ fn new_model(options: &Options) -> Model {
 
 fn os(bytes: &[u8]) -> std::ffi::OsString {
     std::os::unix::ffi::OsStringExt::from_vec(bytes.to_vec())
+}
+
+/// The model resolves all paths itself, so a directory that is gone since a trace was recorded is not missed.
+fn directory_to_start_in(cwd: &[u8]) -> PathBuf {
+    let recorded = PathBuf::from(os(cwd));
+    if recorded.is_dir() { recorded } else { "/".into() }
 }

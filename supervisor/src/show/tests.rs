@@ -3,6 +3,7 @@
 use super::*;
 use crate::check::{Violation, ViolationKind};
 use crate::hooks::Preempt;
+use crate::session::InputRecord;
 use crate::trace::{End, Finding, Operation, ProgramRecord, Step, Trace};
 
 const MUTEX: u64 = 0x4040;
@@ -52,6 +53,7 @@ fn trace(steps: Vec<Step>, end: End) -> Trace {
         seed: 0,
         communication: Vec::new(),
         traffic: crate::trace::Traffic::default(),
+        inputs: InputRecord::default(),
         locations: steps
             .iter()
             .map(|_| "the_lock  main guest.c:3".to_owned())

@@ -15,7 +15,7 @@ use crate::error::{ExitCode, Failure};
 use std::path::Path;
 
 const MAGIC: &[u8; 10] = b"TRACEFORK\n";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const BODY: usize = MAGIC.len() + 4 + 32;
 /// Zstandard at its default level: traces are small and repetitive.
 const LEVEL: i32 = 3;

@@ -10,6 +10,7 @@ pub use traffic::{Connection, Event, Traffic, Transport, What};
 
 use crate::check::Violation;
 use crate::hooks::Preempt;
+use crate::session::InputRecord;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use syscall_model::{Config, Errno, Sysno};
@@ -33,6 +34,8 @@ pub struct Trace {
     /// What was said when. It has a place of its own in the file, see [`format`](mod@format).
     #[serde(skip)]
     pub traffic: Traffic,
+    /// The files that the program saw.
+    pub inputs: InputRecord,
 }
 
 /// What a counterexample shows.

@@ -4,6 +4,7 @@
 //! [`RealHost`]; tests can use [`MemoryHost`](crate::fs::MemoryHost).
 
 use crate::fs::node::{Attributes, Time};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fmt::Debug;
 use std::fs::File;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use syscalls::Errno;
 
 /// One name in a directory of the host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostEntry {
     pub name: Vec<u8>,
     pub ino: u64,
@@ -33,6 +34,12 @@ pub trait HostFile: Debug + Send + Sync {
 pub trait Host {
     fn lstat(&self, _path: &[u8]) -> Result<Attributes, Errno> {
         Err(Errno::ENOENT)
+    }
+
+    /// As [`lstat`](Self::lstat), for the model's own use: of this the program learns no more than type, owner, permissions
+    /// and identity. A host that records what the program saw leaves the rest out.
+    fn look(&self, path: &[u8]) -> Result<Attributes, Errno> {
+        self.lstat(path)
     }
 
     fn read_link(&self, _path: &[u8]) -> Result<Vec<u8>, Errno> {

@@ -3,6 +3,7 @@
 use crate::fd::OfdId;
 use crate::fs::content::FileData;
 use imbl::OrdMap;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The number of an overlay inode in the model's own table.
@@ -12,7 +13,7 @@ pub type Ino = u64;
 pub type Bytes = Arc<[u8]>;
 
 /// A moment as `struct stat` shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Time {
     pub sec: i64,
     pub nsec: u32,
@@ -35,7 +36,7 @@ impl Time {
 }
 
 /// What the `stat` family shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Attributes {
     pub dev: u64,
     pub ino: u64,

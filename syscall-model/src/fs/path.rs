@@ -128,7 +128,7 @@ impl Walk<'_, '_> {
                 }
                 return Ok(self.found(name, None, path));
             };
-            let attributes = self.view.attributes(&node)?;
+            let attributes = self.view.type_and_permissions(&node)?;
             let follow = match how {
                 Last::Follow | Last::Create => true,
                 Last::Keep => self.slash,
@@ -170,7 +170,7 @@ impl Walk<'_, '_> {
 
     /// May the walk look for `name` where it stands?
     fn enter_check(&self, name: &[u8]) -> Result<(), Errno> {
-        let attributes = self.view.attributes(&self.at)?;
+        let attributes = self.view.type_and_permissions(&self.at)?;
         if !attributes.is_dir() {
             return Err(Errno::ENOTDIR);
         }

@@ -111,7 +111,7 @@ impl<'a> View<'a> {
             Layer::Virtual => return Ok(Some(NodeId::Virtual(path.into()))),
             Layer::Host => {}
         }
-        match self.host.lstat(path) {
+        match self.host.look(path) {
             Ok(attributes) => Ok(Some(self.fs().current(&NodeId::Host(HostNode {
                 path: path.into(),
                 dev: attributes.dev,
@@ -177,9 +177,26 @@ impl<'a> View<'a> {
         Ok(path)
     }
 
+    /// All that the program may be shown of a file.
     pub fn attributes(&self, node: &NodeId) -> Result<Attributes, Errno> {
         match self.fs().current(node) {
             NodeId::Host(host) => self.host.lstat(&host.path),
+            NodeId::Overlay(ino) => {
+                let shown = self.fs().overlay_attributes(ino);
+                if let Content::Directory(Directory { base: Some(base), .. }) = &self.fs().node(ino).content {
+                    // What it was copied up from shows through, so the host must know that it was seen.
+                    self.host.lstat(base)?;
+                }
+                Ok(shown)
+            }
+            _ => self.type_and_permissions(node),
+        }
+    }
+
+    /// Attributes of which only type, owner, permissions and identity are used.
+    pub(crate) fn type_and_permissions(&self, node: &NodeId) -> Result<Attributes, Errno> {
+        match self.fs().current(node) {
+            NodeId::Host(host) => self.host.look(&host.path),
             NodeId::Overlay(ino) => Ok(self.fs().overlay_attributes(ino)),
             NodeId::Virtual(path) => virtual_files::attributes(self, &path),
             NodeId::Open(id) => Ok(virtual_files::description_attributes(self, id)),
@@ -322,7 +339,10 @@ impl FileSystem {
             NodeId::Host(original) => original,
             NodeId::Virtual(_) | NodeId::Open(_) => return Err(Errno::EROFS),
         };
-        let attributes = host.lstat(&original.path)?;
+        let mut attributes = host.look(&original.path)?;
+        if !attributes.is_dir() {
+            attributes = host.lstat(&original.path)?;
+        }
         let content = match attributes.file_type() {
             libc::S_IFREG => Content::File(FileData::over(Base {
                 path: original.path.clone(),
@@ -333,7 +353,7 @@ impl FileSystem {
             libc::S_IFLNK => Content::Symlink(host.read_link(&original.path)?.into()),
             libc::S_IFDIR => {
                 let (parent, name) = split(&original.path);
-                let parent_attributes = host.lstat(parent)?;
+                let parent_attributes = host.look(parent)?;
                 Content::Directory(Directory {
                     base: Some(original.path.clone()),
                     entries: OrdMap::new(),
@@ -395,7 +415,7 @@ impl FileSystem {
         let hides_host = directory
             .base
             .as_ref()
-            .is_some_and(|base| host.lstat(&join(base, name)).is_ok());
+            .is_some_and(|base| host.look(&join(base, name)).is_ok());
         if hides_host {
             directory.entries.insert(name.into(), None);
         } else {

@@ -306,7 +306,7 @@ pub(crate) fn list(view: &View, path: &[u8]) -> Result<Vec<Entry>, Errno> {
         let path = super::tree::join(path, name.as_bytes());
         let (mode, ino) = match layer(view, &path) {
             Layer::Virtual => attributes(view, &path).map(|a| (a.mode, a.ino)).ok()?,
-            Layer::Host => view.host.lstat(&path).map(|a| (a.mode, a.ino)).ok()?,
+            Layer::Host => view.host.look(&path).map(|a| (a.mode, a.ino)).ok()?,
             Layer::Missing => return None,
         };
         Some(Entry {

@@ -123,7 +123,7 @@ fn open_at(cx: &mut Cx, dirfd: i32, path: u64, mut flags: i32, mode: u32) -> Out
 /// `O_TMPFILE`: a file without a name in the directory that was found.
 fn open_temporary(cx: &mut Cx, found: &Found, flags: i32, mode: u32) -> Outcome {
     let dir = found.existing()?;
-    let attributes = cx.view().attributes(&dir)?;
+    let attributes = cx.view().type_and_permissions(&dir)?;
     if flags & libc::O_ACCMODE == libc::O_RDONLY {
         return Err(Errno::EINVAL);
     }
@@ -157,7 +157,7 @@ fn create_file(cx: &mut Cx, mode: u32, place: Option<&Found>) -> Result<u64, Err
 
 /// May entries of this directory be made and removed?
 pub fn may_change(cx: &Cx, dir: &NodeId) -> Result<(), Errno> {
-    let attributes = cx.view().attributes(dir)?;
+    let attributes = cx.view().type_and_permissions(dir)?;
     if attributes.nlink == 0 {
         return Err(Errno::ENOENT);
     }
@@ -171,7 +171,7 @@ fn open_existing(cx: &mut Cx, found: &Found, node: NodeId, flags: i32) -> Outcom
     if let NodeId::Open(ofd) = node {
         return open_description(cx, ofd, flags);
     }
-    let attributes = cx.view().attributes(&node)?;
+    let attributes = cx.view().type_and_permissions(&node)?;
     if flags & libc::O_DIRECTORY != 0 && !attributes.is_dir() {
         return Err(if attributes.is_symlink() {
             Errno::ELOOP

@@ -46,6 +46,7 @@ impl Subject {
         let argv = std::iter::once(path).chain(self.args.iter().map(String::as_str));
         Ok(Options {
             peers: tracefork::network::Peers::default(),
+            inputs: tracefork::session::Inputs::default(),
             program: well(Program::find(self.program.as_os_str(), Path::new("/")))?,
             argv: argv.map(|arg| arg.as_bytes().to_vec()).collect(),
             env: ENVIRONMENT

@@ -1,0 +1,383 @@
+//! The files of this machine as inputs: each question about them is put to the machine once, and the answer kept.
+//!
+//! So all executions of a search see the same files, whatever is written meanwhile next to them (our own traces, say), and
+//! a trace can carry what the program saw: it replays where the files are others, or gone. [`Inputs`] is the memory that
+//! executions share; [`Used`] is what one execution asked for.
+
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use syscall_model::Errno;
+use syscall_model::fs::{Attributes, Host, HostEntry, HostFile, RealHost};
+
+/// Files up to this size are kept and carried whole; of larger ones traces tell the digest.
+const CARRIED: u64 = 64 << 10;
+/// No digest is made of files larger than this: it would take longer than the run.
+const DIGESTED: u64 = 256 << 20;
+
+/// The device of files whose identity the program never saw; no real device has this number.
+const UNSEEN_DEVICE: u64 = u64::MAX;
+
+type Answer<T> = Result<T, i32>;
+
+/// What this machine answered.
+#[derive(Debug, Default)]
+struct Memory {
+    attributes: BTreeMap<Vec<u8>, Answer<Attributes>>,
+    links: BTreeMap<Vec<u8>, Answer<Vec<u8>>>,
+    listings: BTreeMap<Vec<u8>, Answer<Vec<HostEntry>>>,
+    files: BTreeMap<Vec<u8>, Answer<Content>>,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    Carried(Arc<Vec<u8>>),
+    /// Read from the machine each time.
+    Large(Arc<dyn HostFile>),
+    /// Large when it was recorded: this machine's file of that name stands in.
+    Named,
+}
+
+/// Answers of this machine, or of the one where a trace was recorded; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs(Arc<Mutex<Memory>>);
+
+/// What one execution asked for, each with what the program can have learnt.
+#[derive(Clone, Debug, Default)]
+pub struct Used {
+    /// True where it saw more than type, permissions and identity.
+    attributes: BTreeMap<Vec<u8>, bool>,
+    links: BTreeSet<Vec<u8>>,
+    listings: BTreeSet<Vec<u8>>,
+    files: BTreeSet<Vec<u8>>,
+}
+
+/// The inputs of one execution, as a trace holds them; sorted, so that equal executions give equal bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputRecord {
+    attributes: Vec<(Vec<u8>, Answer<Attributes>)>,
+    links: Vec<(Vec<u8>, Answer<Vec<u8>>)>,
+    listings: Vec<(Vec<u8>, Answer<Vec<HostEntry>>)>,
+    files: Vec<(Vec<u8>, Answer<ContentRecord>)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum ContentRecord {
+    Carried(Vec<u8>),
+    /// BLAKE3 of a file too large to carry; `None` if too large for that, too.
+    Digest(Option<[u8; 32]>),
+}
+
+impl Inputs {
+    /// Answers as recorded; what was not asked then is answered by this machine.
+    pub fn recorded(record: &InputRecord) -> Self {
+        let files = record.files.iter().map(|(path, content)| {
+            let content = content.as_ref().map_err(|errno| *errno).map(|c| match c {
+                ContentRecord::Carried(bytes) => Content::Carried(Arc::new(bytes.clone())),
+                ContentRecord::Digest(_) => Content::Named,
+            });
+            (path.clone(), content)
+        });
+        Self(Arc::new(Mutex::new(Memory {
+            attributes: record.attributes.iter().cloned().collect(),
+            links: record.links.iter().cloned().collect(),
+            listings: record.listings.iter().cloned().collect(),
+            files: files.collect(),
+        })))
+    }
+
+    /// What an execution that asked for `used` depends on.
+    pub fn record(&self, used: &Used) -> InputRecord {
+        let memory = self.memory();
+        let attributes = memory.attributes_of(&used.attributes);
+        let files = used.files.iter().filter_map(|path| {
+            let known = memory.files.get(path)?.as_ref();
+            let content = known.map_err(|errno| *errno).map(|content| match content {
+                Content::Carried(bytes) => ContentRecord::Carried(bytes.to_vec()),
+                Content::Large(_) | Content::Named => ContentRecord::Digest(digest(path)),
+            });
+            Some((path.clone(), content))
+        });
+        InputRecord {
+            attributes,
+            links: pick(&memory.links, &used.links),
+            listings: pick(&memory.listings, &used.listings),
+            files: files.collect(),
+        }
+    }
+
+    fn lstat(&self, path: &[u8]) -> Result<Attributes, Errno> {
+        let mut memory = self.memory();
+        remembered(&mut memory.attributes, path, || RealHost.lstat(path))
+    }
+
+    fn read_link(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let mut memory = self.memory();
+        remembered(&mut memory.links, path, || RealHost.read_link(path))
+    }
+
+    fn read_dir(&self, path: &[u8]) -> Result<Vec<HostEntry>, Errno> {
+        let mut memory = self.memory();
+        remembered(&mut memory.listings, path, || {
+            let mut entries = RealHost.read_dir(path)?;
+            // The order is the file system's own affair.
+            entries.sort_by(|a, b| a.name.cmp(&b.name));
+            Ok(entries)
+        })
+    }
+
+    fn open(&self, path: &[u8]) -> Result<Arc<dyn HostFile>, Errno> {
+        let mut memory = self.memory();
+        let content = remembered(&mut memory.files, path, || read(path))?;
+        match content {
+            Content::Carried(bytes) => Ok(bytes),
+            Content::Large(file) => Ok(file),
+            Content::Named => RealHost.open(path),
+        }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        // Every change is one insertion: a thread that panicked left nothing half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Memory {
+    /// Attributes as far as the program saw them. Inode numbers it never saw are told by the order of the paths: what counts
+    /// is which names are the same file.
+    fn attributes_of(&self, used: &BTreeMap<Vec<u8>, bool>) -> Vec<(Vec<u8>, Answer<Attributes>)> {
+        let known = || {
+            used.iter()
+                .filter_map(|(path, seen)| Some((path, *seen, self.attributes.get(path)?)))
+        };
+        let identity = |a: &Attributes| (a.dev, a.ino);
+        let seen: BTreeSet<(u64, u64)> = known()
+            .filter_map(|(_, seen, answer)| answer.ok().filter(|_| seen))
+            .map(|a| identity(&a))
+            .collect();
+        let mut numbers = BTreeMap::new();
+        known()
+            .map(|(path, is_seen, answer)| {
+                let shown = answer.map(|full| {
+                    let mut shown = if is_seen {
+                        full
+                    } else {
+                        type_and_permissions(&full)
+                    };
+                    if !seen.contains(&identity(&full)) {
+                        let next = numbers.len() as u64 + 1;
+                        shown.ino = *numbers.entry(identity(&full)).or_insert(next);
+                        shown.dev = UNSEEN_DEVICE;
+                    }
+                    shown
+                });
+                (path.clone(), shown)
+            })
+            .collect()
+    }
+}
+
+/// The host that one execution sees.
+#[derive(Clone, Debug)]
+pub struct RecordingHost {
+    inputs: Inputs,
+    used: Arc<Mutex<Used>>,
+}
+
+impl RecordingHost {
+    pub fn new(inputs: Inputs) -> Self {
+        Self {
+            inputs,
+            used: Arc::default(),
+        }
+    }
+
+    /// All inputs so far.
+    pub fn record(&self) -> InputRecord {
+        self.inputs.record(&self.used())
+    }
+
+    fn used(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Host for RecordingHost {
+    fn lstat(&self, path: &[u8]) -> Result<Attributes, Errno> {
+        insert(&mut self.used().attributes, path, true);
+        self.inputs.lstat(path)
+    }
+
+    fn look(&self, path: &[u8]) -> Result<Attributes, Errno> {
+        insert(&mut self.used().attributes, path, false);
+        self.inputs.lstat(path)
+    }
+
+    fn read_link(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.used().links.insert(path.to_vec());
+        self.inputs.read_link(path)
+    }
+
+    fn read_dir(&self, path: &[u8]) -> Result<Vec<HostEntry>, Errno> {
+        self.used().listings.insert(path.to_vec());
+        self.inputs.read_dir(path)
+    }
+
+    fn open(&self, path: &[u8]) -> Result<Arc<dyn HostFile>, Errno> {
+        self.used().files.insert(path.to_vec());
+        self.inputs.open(path)
+    }
+}
+
+impl InputRecord {
+    /// Files that were too large to carry and are not here as they were.
+    pub fn changed_files(&self) -> Vec<String> {
+        let changed = self.files.iter().filter(|(path, content)| match content {
+            Ok(ContentRecord::Digest(recorded)) => recorded.is_some() && digest(path) != *recorded,
+            _ => false,
+        });
+        changed
+            .map(|(path, _)| String::from_utf8_lossy(path).into_owned())
+            .collect()
+    }
+}
+
+/// Looking once is enough to have seen.
+fn insert(attributes: &mut BTreeMap<Vec<u8>, bool>, path: &[u8], seen: bool) {
+    match attributes.get_mut(path) {
+        Some(known) => *known |= seen,
+        None => drop(attributes.insert(path.to_vec(), seen)),
+    }
+}
+
+fn remembered<T: Clone>(
+    known: &mut BTreeMap<Vec<u8>, Answer<T>>,
+    path: &[u8],
+    ask: impl FnOnce() -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    if let Some(answer) = known.get(path) {
+        return answer.clone().map_err(Errno::new);
+    }
+    let answer = ask();
+    known.insert(path.to_vec(), answer.clone().map_err(|errno| errno.into_raw()));
+    answer
+}
+
+fn pick<T: Clone>(
+    known: &BTreeMap<Vec<u8>, Answer<T>>,
+    used: &BTreeSet<Vec<u8>>,
+) -> Vec<(Vec<u8>, Answer<T>)> {
+    used.iter()
+        .filter_map(|path| Some((path.clone(), known.get(path)?.clone())))
+        .collect()
+}
+
+fn read(path: &[u8]) -> Result<Content, Errno> {
+    let file = RealHost.open(path)?;
+    // One byte more tells whether that is all; a file may have no size and yet contents.
+    let mut bytes = vec![0; CARRIED as usize + 1];
+    let length = file.read_at(&mut bytes, 0)?;
+    if length as u64 > CARRIED {
+        return Ok(Content::Large(file));
+    }
+    bytes.truncate(length);
+    bytes.shrink_to_fit();
+    Ok(Content::Carried(Arc::new(bytes)))
+}
+
+fn digest(path: &[u8]) -> Option<[u8; 32]> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = Path::new(std::ffi::OsStr::from_bytes(path));
+    if std::fs::metadata(path).ok()?.len() > DIGESTED {
+        return None;
+    }
+    let mut hasher = blake3::Hasher::new();
+    std::io::copy(&mut std::fs::File::open(path).ok()?, &mut hasher).ok()?;
+    Some(*hasher.finalize().as_bytes())
+}
+
+/// Times, sizes and link counts of directories change with every file that somebody puts there.
+fn type_and_permissions(full: &Attributes) -> Attributes {
+    Attributes {
+        dev: full.dev,
+        ino: full.ino,
+        mode: full.mode,
+        uid: full.uid,
+        gid: full.gid,
+        rdev: full.rdev,
+        nlink: full.nlink.min(1),
+        ..Attributes::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+
+    fn bytes(path: &Path) -> Vec<u8> {
+        path.as_os_str().as_bytes().to_vec()
+    }
+
+    fn contents(file: &Arc<dyn HostFile>) -> Vec<u8> {
+        let mut out = vec![0; 100];
+        let n = file.read_at(&mut out, 0).expect("it can be read");
+        out.truncate(n);
+        out
+    }
+
+    #[test]
+    fn answers_stay_as_they_were_first() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let (file, missing) = (directory.path().join("file"), directory.path().join("missing"));
+        fs::write(&file, "before").expect("a file");
+        let host = RecordingHost::new(Inputs::default());
+        let look = |host: &RecordingHost| {
+            let listed = host.read_dir(&bytes(directory.path())).expect("a directory");
+            let size = host.lstat(&bytes(&file)).expect("a file").size;
+            let text = contents(&host.open(&bytes(&file)).expect("it opens"));
+            (listed.len(), size, text, host.lstat(&bytes(&missing)).err())
+        };
+        let first = look(&host);
+        assert_eq!(first, (1, 6, b"before".to_vec(), Some(Errno::ENOENT)));
+        fs::write(&file, "afterwards").expect("a file");
+        fs::write(&missing, "").expect("a file");
+        assert_eq!(look(&host), first);
+        let elsewhere = RecordingHost::new(Inputs::recorded(&host.record()));
+        fs::remove_file(&file).expect("it was there");
+        assert_eq!(look(&elsewhere), first);
+        assert_eq!(elsewhere.record(), host.record());
+    }
+
+    #[test]
+    fn what_the_program_did_not_see_is_not_recorded() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = bytes(directory.path());
+        let host = RecordingHost::new(Inputs::default());
+        host.look(&path).expect("a directory");
+        let before = host.record();
+        fs::remove_dir(directory.path()).expect("it is empty");
+        fs::create_dir(directory.path()).expect("a directory");
+        fs::write(directory.path().join("file"), "").expect("a file");
+        let later = RecordingHost::new(Inputs::default());
+        later.look(&path).expect("a directory");
+        assert_eq!(later.record(), before);
+        later.lstat(&path).expect("a directory");
+        assert_ne!(later.record(), before);
+    }
+
+    #[test]
+    fn large_files_are_known_by_their_digest() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let file = directory.path().join("large");
+        fs::write(&file, vec![7; CARRIED as usize + 1]).expect("a file");
+        let host = RecordingHost::new(Inputs::default());
+        host.open(&bytes(&file)).expect("it opens");
+        let record = host.record();
+        assert!(record.changed_files().is_empty());
+        fs::write(&file, "other").expect("a file");
+        assert_eq!(record.changed_files(), [file.display().to_string()]);
+    }
+}

@@ -129,7 +129,7 @@ impl Normal {
             (r"… \d+ steps of start-up", "… N steps of start-up"),
             (r"\bstep \d+", "step N"),
             (r"\b\d+ steps\b", "N steps"),
-            (r"\(\d+ executions\)", "(N executions)"),
+            (r"\(\d+ executions?\)", "(N executions)"),
             (r"#\d+ +", "#N "),
             (r"\s+$", ""),
         ];

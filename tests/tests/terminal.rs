@@ -100,3 +100,20 @@ fn colours_are_for_terminals_that_want_them() {
         }
     }
 }
+
+/// Nothing was checked that the user had in mind: the verdict must not pass for more than it is.
+#[test]
+fn a_program_that_never_meets_its_peers_is_told_of() {
+    for command in ["run", "check"] {
+        let scratch = Scratch::new().expect("a temporary directory");
+        let mut tracefork = clean_command(command_under_test!(), &scratch.work());
+        tracefork.args([command, "--client", "true", "--", "/bin/true"]);
+        let finished = process::run(tracefork, LIMIT).expect("it ends");
+        let printed = [finished.stdout, finished.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed).into_owned();
+        assert!(
+            printed.contains("note: the program never talked to a peer"),
+            "{printed}"
+        );
+    }
+}

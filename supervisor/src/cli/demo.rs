@@ -156,7 +156,7 @@ fn explain_crash() {
          one with the fewest switches between threads. A thread asks is_here() about the other client and is told yes. Before\n\
          it goes on to tell(), that client leaves: its thread empties the seat, in the step marked !, after which nothing can\n\
          save the server. Then tell() uses the empty seat. Each function holds the lock while it looks: this is no data race,\n\
-         and a race detector is silent."
+         and a race detector is silent. Arrows are what was said to and by the clients: accept#0 is ann, accept#1 is bob."
     );
 }
 

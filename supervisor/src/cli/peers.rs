@@ -77,8 +77,17 @@ impl PeerArgs {
 }
 
 /// What a reader must know about the peers to trust a verdict.
-pub fn notes(peers: &Peers) -> Option<String> {
-    peers.is_partial().then(|| {
-        "a peer was not deterministic: only its first answers were explored, the verdict does not cover the others".to_owned()
-    })
+pub fn notes(peers: &Peers) -> Vec<String> {
+    let notes = [
+        (
+            peers.is_partial(),
+            "a peer was not deterministic: only its first answers were explored, the verdict does not cover the others",
+        ),
+        (
+            peers.is_idle(),
+            "the program never talked to a peer: did it end before it listened or connected?",
+        ),
+    ];
+    let notes = notes.into_iter().filter(|(holds, _)| *holds);
+    notes.map(|(_, note)| note.to_owned()).collect()
 }

@@ -141,7 +141,8 @@ fn run(args: &Args, quiet: bool, started: Instant) -> Result<u8, Failure> {
     if !to_stdout {
         forward_output(&execution)?;
     }
-    let report = report(args, &execution, started);
+    let mut report = report(args, &execution, started);
+    report.notes.extend(super::peers::notes(&options.peers));
     if !quiet {
         explain(&execution, &report);
     }
@@ -400,6 +401,9 @@ fn explain(execution: &Execution, report: &Report) {
         End::Exited(status) => eprintln!("tracefork: the program exited with status {status}"),
         End::Cut => eprintln!("tracefork: stopped after {} steps", report.transitions),
         _ => {}
+    }
+    for note in &report.notes {
+        eprintln!("tracefork: note: {note}");
     }
 }
 

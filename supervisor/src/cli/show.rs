@@ -100,7 +100,8 @@ fn text(trace: &Trace, view: &View) -> String {
     );
     if let Some(verdict) = &view.verdict {
         let _ = writeln!(text, "  {}: {}", verdict.kind, verdict.message);
-        let _ = writeln!(text, "  {} preemption(s)", verdict.preemptions);
+        let preemptions = super::summary::counted(u64::from(verdict.preemptions), "preemption");
+        let _ = writeln!(text, "  {preemptions}");
     }
     text.push('\n');
     for line in table(trace) {

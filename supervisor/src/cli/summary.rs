@@ -74,9 +74,9 @@ fn print_counterexample(found: &Counterexample) {
         ""
     };
     println!(
-        "  {} steps, {} preemption(s){minimal}\n",
-        found.trace.steps.len(),
-        found.preemptions
+        "  {}, {}{minimal}\n",
+        counted(found.trace.steps.len() as u64, "step"),
+        counted(u64::from(found.preemptions), "preemption")
     );
     for line in table(&found.trace) {
         println!("  {line}");
@@ -89,7 +89,7 @@ fn print_counterexample(found: &Counterexample) {
 }
 
 fn print_outcomes(report: &Report) {
-    println!("{} outcome(s):", report.outcomes.len());
+    println!("{}:", counted(report.outcomes.len() as u64, "outcome"));
     for outcome in report.outcomes.iter().take(MAX_OUTCOMES) {
         print_outcome(outcome);
     }
@@ -110,10 +110,10 @@ fn print_outcome(outcome: &Outcome) {
         _ => "no end".to_owned(),
     };
     println!(
-        "  {end:<9} stdout {:?} stderr {:?} ({} executions)",
+        "  {end:<9} stdout {:?} stderr {:?} ({})",
         cut(&outcome.stdout),
         cut(&outcome.stderr),
-        outcome.executions
+        counted(outcome.executions, "execution")
     );
     // Outcomes may differ in nothing else.
     for (to, said) in &outcome.sent {
@@ -123,6 +123,12 @@ fn print_outcome(outcome: &Outcome) {
             format!("{said:?}").trim_matches(['[', ']'])
         );
     }
+}
+
+/// So many of them.
+pub fn counted(number: u64, thing: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{ending}")
 }
 
 fn cut(text: &str) -> String {

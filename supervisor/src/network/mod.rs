@@ -121,6 +121,14 @@ impl Peers {
             .unwrap_or_default()
     }
 
+    /// Peers were asked for, and the program had nothing to do with any.
+    pub fn is_idle(&self) -> bool {
+        let counters = self.counters();
+        let config = &self.lock().config;
+        let is_wanted = !config.servers.is_empty() || !config.clients.is_empty();
+        is_wanted && counters.logical_connections + counters.hits + counters.misses == 0
+    }
+
     /// The command of the k-th client that is launched.
     fn client_command(&self, client: u32) -> String {
         let shared = self.lock();

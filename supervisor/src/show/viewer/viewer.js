@@ -392,7 +392,7 @@
   $("headline").innerHTML = `<span class="badge${view.verdict ? " bad" : ""}">${escape(view.verdict ? view.verdict.kind : "trace")}</span>` +
     `<code>${escape([view.program, ...view.arguments].join(" "))}</code>` +
     `<span class="facts">${count} steps · ${view.lanes.length} threads` + (view.peers.length ? ` · ${view.peers.length} connections` : "") +
-    (view.verdict ? ` · ${view.verdict.preemptions} preemption(s)` : "") + ` · ${escape(view.end)}</span>`;
+    (view.verdict ? ` · ${view.verdict.preemptions} preemption${view.verdict.preemptions === 1 ? "" : "s"}` : "") + ` · ${escape(view.end)}</span>`;
   layout();
   const wanted = /step=(\d+)/.exec(location.hash);
   select(wanted ? Number(wanted[1]) : critical >= 0 ? critical : Math.max(0, view.steps.findIndex((row) => row.kind === "start")));

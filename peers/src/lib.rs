@@ -15,6 +15,7 @@ pub mod inspect;
 pub mod listener;
 mod path;
 pub mod physical;
+pub mod picture;
 mod position;
 pub mod process;
 pub mod render;

@@ -1,4 +1,4 @@
-//! Trees for people: indented text, and a graph for `dot`.
+//! Trees for people: indented text, and a graph for `dot`. The page with pictures is in [`picture`](crate::picture).
 
 use crate::error::{lines, show};
 use crate::position::Segment;
@@ -8,11 +8,21 @@ use crate::world::PeerWorld;
 use std::fmt::Write as _;
 
 /// A stretch of a node between two places at which something happens: a mark, a branch, its end.
-struct Stretch {
-    text: String,
-    answers: Vec<String>,
-    hits: u64,
-    branches: Vec<u32>,
+pub(crate) struct Stretch {
+    /// What the SUT wrote; empty if nothing, at the root.
+    pub(crate) text: String,
+    pub(crate) answers: Vec<String>,
+    pub(crate) hits: u64,
+    /// Writes that had to be told to the peer: each made a node.
+    pub(crate) misses: u64,
+    pub(crate) branches: Vec<u32>,
+}
+
+impl Stretch {
+    /// What the cache did here.
+    pub(crate) fn counts(&self) -> String {
+        format!("hits {}, misses {}", self.hits, self.misses)
+    }
 }
 
 fn said(channel: u16, segment: &Segment, from: u32, to: u32) -> String {
@@ -29,7 +39,7 @@ fn said(channel: u16, segment: &Segment, from: u32, to: u32) -> String {
 }
 
 impl Tree {
-    fn stretches(&self, id: u32) -> Vec<Stretch> {
+    pub(crate) fn stretches(&self, id: u32) -> Vec<Stretch> {
         let node = &self.nodes[id as usize];
         let len = node.segment_len();
         let mut stops: Vec<u32> = node
@@ -57,6 +67,7 @@ impl Tree {
                     .map(|m| lines(&m.answer))
                     .unwrap_or_default(),
                 hits: if stop == len { node.hits } else { 0 },
+                misses: u64::from(stop == len && id > 0 && !matches!(node.segment, Segment::Fin)),
                 branches: node
                     .children
                     .iter()
@@ -69,21 +80,25 @@ impl Tree {
         all
     }
 
-    /// The tree as text: `>` what the SUT wrote (with the number of writes served from here), `<` what the peer answered.
+    /// The tree as text: `>` what the SUT wrote (and how many writes were served from here, or were not), `<` what the peer answered.
     #[must_use]
     pub fn render_text(&self) -> String {
         let mut out = String::new();
         let mut todo = vec![(0u32, 1usize)];
         while let Some((id, mut depth)) = todo.pop() {
-            for stretch in self.stretches(id) {
+            let stretches = self.stretches(id);
+            let last = stretches.len() - 1;
+            for (number, stretch) in stretches.into_iter().enumerate() {
                 let indent = "  ".repeat(depth);
                 if !stretch.text.is_empty() {
-                    let _ = writeln!(out, "{indent}> {}  (hits {})", stretch.text, stretch.hits);
+                    let _ = writeln!(out, "{indent}> {}  ({})", stretch.text, stretch.counts());
                 }
                 for line in stretch.answers {
                     let _ = writeln!(out, "{indent}< {line}");
                 }
-                depth += usize::from(stretch.branches.len() > 1);
+                // The node may go on itself, which is one way more.
+                let ways = stretch.branches.len() + usize::from(number < last);
+                depth += usize::from(ways > 1 && !stretch.branches.is_empty());
                 todo.extend(stretch.branches.iter().rev().map(|&child| (child, depth)));
             }
         }
@@ -146,9 +161,9 @@ fn dot(out: &mut String, t: usize, key: &TreeKey, tree: &Tree) {
                     .collect();
                 let _ = writeln!(
                     out,
-                    "  t{t}n{id}s{s} [label=\"{}\\lhits {}\\l\"];",
+                    "  t{t}n{id}s{s} [label=\"{}\\l{}\\l\"];",
                     quote(&text.join("\u{1}")).replace('\u{1}', "\\l"),
-                    stretch.hits
+                    stretch.counts()
                 );
             }
             if s > 0 {

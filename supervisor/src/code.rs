@@ -94,6 +94,11 @@ impl Code {
         self.write(task, u64::MIN..u64::MAX)
     }
 
+    /// Is the `int3` of this site in the code, or only its place reserved?
+    pub fn is_in_place(&self, site: &Installed) -> bool {
+        self.armed || site.is_for_one()
+    }
+
     pub fn site(&self, address: u64) -> Option<Installed> {
         self.sites.get(&address).copied()
     }
@@ -289,7 +294,7 @@ impl Code {
         let mut due = self
             .sites
             .range(range)
-            .filter(|(_, site)| self.armed || site.is_for_one())
+            .filter(|(_, site)| self.is_in_place(site))
             .peekable();
         while let Some(&(&first, _)) = due.peek() {
             let page = first & !(PAGE - 1);

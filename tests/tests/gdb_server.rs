@@ -1,11 +1,12 @@
 //! `tracefork replay --gdb`: the real gdb goes through a counterexample, forwards and backwards.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tracefork_tests::directives::End;
 use tracefork_tests::observe::{Invocation, Scratch, TIME_LIMIT};
 use tracefork_tests::supervised::Tracefork;
 use tracefork_tests::{command_under_test, guests, packages, process};
@@ -25,8 +26,14 @@ fn session(options: &[&str], commands: &[&str]) -> String {
     let checked = tracefork.check(&invocation, &[], &scratch).expect("a result");
     let trace = checked.result["violations"][0]["trace"].as_str();
     let trace: PathBuf = scratch.work().join(trace.expect("a counterexample"));
+    serve(&scratch, &program, &trace, options, commands)
+}
+
+/// Serves a trace to gdb, which does this with it.
+fn serve(scratch: &Scratch, program: &Path, trace: &Path, options: &[&str], commands: &[&str]) -> String {
+    let tracefork = Tracefork::new(command_under_test!());
     let mut server = tracefork.command(&scratch.work());
-    server.arg("replay").arg(&trace).arg("--gdb").args(options);
+    server.arg("replay").arg(trace).arg("--gdb").args(options);
     let server = server.stderr(Stdio::piped()).spawn();
     let mut server = Server(server.expect("the server starts"));
     // Its first line is the command that a user would copy; the address is in it.
@@ -51,7 +58,7 @@ fn session(options: &[&str], commands: &[&str]) -> String {
     for command in commands {
         gdb.args(["-ex", command]);
     }
-    gdb.args(["-ex", "kill"]).arg(&program);
+    gdb.args(["-ex", "kill"]).arg(program);
     gdb.env_clear().envs(tracefork_tests::ENVIRONMENT);
     let finished = process::run(gdb, TIME_LIMIT).expect("gdb ends");
     let status = server.wait();
@@ -156,4 +163,59 @@ fn one_transition_back_is_before_it() {
         ],
     );
     assert_eq!(values(&text), ["9", "10"], "{text}");
+}
+
+/// Hooks of lock functions are written when a second thread is made. Breakpoints there must be hit before that, across it and after it.
+#[test]
+fn a_breakpoint_at_a_hooked_function_is_hit_before_there_are_threads() {
+    let scratch = Scratch::new().expect("a directory");
+    let program = guests::one("other/lock_before_threads.c")
+        .and_then(|guest| guest.build())
+        .expect("the guest builds");
+    let trace = scratch.beside("locks.trace");
+    let mut run = Tracefork::new(command_under_test!()).command(&scratch.work());
+    run.args(["run", "--trace"]).arg(&trace).arg("--").arg(&program);
+    let finished = process::run(run, TIME_LIMIT).expect("it ends");
+    assert_eq!(finished.end, End::Exit(0));
+    for place in [
+        "*pthread_mutex_lock",
+        "pthread_mutex_lock",
+        "*pthread_mutex_unlock",
+    ] {
+        let text = serve(
+            &scratch,
+            &program,
+            &trace,
+            &[],
+            &[
+                "break main",
+                "continue",
+                &format!("break {place} if $rdi == (unsigned long)&lock"),
+                "continue",
+                "print phase",
+                "bt",
+                "continue",
+                "print phase",
+                "continue",
+                "print phase",
+                "continue",
+                "print taken",
+                "reverse-continue",
+                "print phase",
+                "reverse-continue",
+                "print phase",
+                "reverse-continue",
+                "print phase",
+                "delete 2",
+                "continue",
+                "print taken",
+            ],
+        );
+        assert_eq!(
+            values(&text),
+            ["1", "2", "3", "3", "3", "2", "1", "3"],
+            "{place}:\n{text}"
+        );
+        assert!(text.contains(" take ("), "{place}:\n{text}");
+    }
 }

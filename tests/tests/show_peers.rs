@@ -15,34 +15,35 @@ use tracefork_tests::process::{self, Finished};
 use tracefork_tests::supervised::Tracefork;
 use tracefork_tests::{command_under_test, guests, packages};
 
-/// The trace of a chat server that forgets a client, with two clients.
-fn chat(scratch: &Scratch) -> PathBuf {
-    let build = |path: &str| {
-        guests::one(path)
-            .and_then(|guest| guest.build())
-            .expect("the guest builds")
-    };
+fn build(path: &str) -> PathBuf {
+    guests::one(path)
+        .and_then(|guest| guest.build())
+        .expect("the guest builds")
+}
+
+/// Checks a chat server of this kind with two clients.
+fn check_chat(scratch: &Scratch, kind: &str, options: &[&str], code: i32) {
     let server = build("net/chat_server.c");
     let client = build("peers/lines_client.c");
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let port = port.expect("a free port").port().to_string();
     let mut command = Tracefork::new(command_under_test!()).command(&scratch.work());
-    command.args([
-        "check",
-        "--quiet",
-        "--expect-client-exit",
-        "0",
-        "--json",
-        "result.json",
-    ]);
+    command
+        .args(["check", "--quiet", "--expect-client-exit", "0"])
+        .args(options);
     for name in ["anna", "bert"] {
         let client = format!("{} {{port}} chat {name} 2", client.display());
         command.args(["--client", &client]);
     }
-    command.arg("--").arg(server).args([port.as_str(), "2", "race"]);
+    command.arg("--").arg(server).args([port.as_str(), "2", kind]);
     let finished = process::run(command, TIME_LIMIT).expect("it ends");
     let said = String::from_utf8_lossy(&finished.stderr).into_owned();
-    assert_eq!(finished.end, End::Exit(1), "{said}");
+    assert_eq!(finished.end, End::Exit(code), "{said}");
+}
+
+/// The trace of a chat server that forgets a client.
+fn chat(scratch: &Scratch) -> PathBuf {
+    check_chat(scratch, "race", &["--json", "result.json"], 1);
     let result = fs::read(scratch.work().join("result.json")).expect("a result");
     let result: Value = serde_json::from_slice(&result).expect("JSON");
     let trace = result["violations"][0]["trace"].as_str();
@@ -425,4 +426,80 @@ fn ten_thousand_messages_cost_no_more_than_those_in_sight() {
     let payload = browser.evaluate("document.querySelector('#detail .payload').textContent");
     assert_eq!(payload.expect("shown"), "request 7777");
     assert_eq!(browser.exceptions, Vec::<String>::new());
+}
+
+/// Two clients, each of which is told the two messages in either order.
+#[test]
+fn communication_trees_fork_where_schedules_differ() {
+    let scratch = Scratch::new().expect("a directory");
+    check_chat(
+        &scratch,
+        "full",
+        &["--tree", "trees.txt", "--graph", "graph.html"],
+        0,
+    );
+    let read = |name: &str| fs::read_to_string(scratch.work().join(name)).expect("written");
+    let tree = read("trees.txt");
+    for client in ["client#0: ", "client#1: "] {
+        let line = tree
+            .lines()
+            .find(|line| line.starts_with(client))
+            .expect("its tree");
+        assert!(line.ends_with("misses 4, leaves 2"), "{tree}");
+    }
+    // On each of the two branches of the first client, after what the client said.
+    assert!(tree.contains("  < from anna\\n\n"), "{tree}");
+    // The client is told the one message or the other, and then the one that is left.
+    for line in ["\n    > \"anna\\n\"  (hits ", "\n    > \"bert\\n\"  (hits "] {
+        assert_eq!(tree.matches(line).count(), 2, "{tree}");
+    }
+    assert_eq!(tree.matches(", misses 1)").count(), 8, "{tree}");
+    let graph = read("graph.html");
+    assert!(graph.contains("class=\"state\"") && !graph.contains("step bad"));
+
+    check_chat(&scratch, "full", &["--tree", "trees.dot"], 0);
+    assert!(read("trees.dot").starts_with("digraph trees {"));
+    check_chat(&scratch, "full", &["--tree", "trees.html"], 0);
+    let mut browser = Browser::open(&scratch.work().join("trees.html")).expect("the page loads");
+    let mut page = |expression: &str| browser.evaluate(expression).expect("a value");
+    assert_eq!(page("document.querySelectorAll('svg .root').length"), 2);
+    let written = "[...document.querySelectorAll('svg .node .wrote')].filter((text) => /(anna|bert)\\\\n/.test(text.textContent)).length";
+    assert_eq!(page(written), 8);
+    let overlap = "(() => { const boxes = [...document.querySelectorAll('svg rect')].map((box) => box.getBoundingClientRect()); \
+         return boxes.some((a, i) => boxes.some((b, j) => i < j && a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)); })()";
+    assert_eq!(page(overlap), false);
+}
+
+#[test]
+fn gdb_shows_every_thread_of_a_server() {
+    let scratch = Scratch::new().expect("a directory");
+    let trace = chat(&scratch);
+    let steps = format::read(&trace).expect("a trace").steps;
+    // When the last thread is about to answer, the first one waits for it.
+    let last = steps
+        .iter()
+        .rposition(|step| step.thread == 1002)
+        .expect("it runs");
+    let mut command = Tracefork::new(command_under_test!()).command(&scratch.work());
+    command.args(["replay", "--quiet", "--core", "core", "--stop-at"]);
+    command.arg((last - 1).to_string()).arg(&trace);
+    let finished = process::run(command, TIME_LIMIT).expect("it ends");
+    assert_eq!(
+        finished.end,
+        End::Exit(0),
+        "{}",
+        String::from_utf8_lossy(&finished.stderr)
+    );
+    let mut gdb = Command::new(packages::command("gdb", "gdb").expect("gdb"));
+    gdb.args(["-nx", "-batch", "-iex", "set debuginfod enabled off"]);
+    gdb.args(["-ex", "thread apply all bt"])
+        .arg(build("net/chat_server.c"))
+        .arg("core");
+    gdb.current_dir(scratch.work());
+    gdb.env_clear().envs(tracefork_tests::ENVIRONMENT);
+    let finished = process::run(gdb, TIME_LIMIT).expect("gdb ends");
+    let stacks = text(&finished.stdout);
+    for expected in ["LWP 1000", "LWP 1002", "in main (", "serve (", "send_text ("] {
+        assert!(stacks.contains(expected), "no {expected} in\n{stacks}");
+    }
 }

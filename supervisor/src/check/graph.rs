@@ -1,4 +1,4 @@
-//! The explored state graph, as the search saw it, in the language of Graphviz.
+//! The explored state graph, as the search saw it, in the language of Graphviz. As a page: `graph_page.rs`.
 
 use explore::{Choice, Observer};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,11 +13,11 @@ pub const MAX_EDGES: usize = 100_000;
 pub struct Graph(Mutex<Seen>);
 
 #[derive(Default)]
-struct Seen {
-    depths: HashMap<u128, u32>,
+pub(super) struct Seen {
+    pub(super) depths: HashMap<u128, u32>,
     /// Where each choice leads, by the state it is made in.
-    edges: BTreeMap<(u128, Choice), BTreeSet<u128>>,
-    dropped: u64,
+    pub(super) edges: BTreeMap<(u128, Choice), BTreeSet<u128>>,
+    pub(super) dropped: u64,
 }
 
 impl Observer for Graph {
@@ -40,7 +40,7 @@ impl Observer for Graph {
 }
 
 impl Graph {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
         // A worker that panicked left a graph that is still a graph.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,7 +111,7 @@ impl Graph {
 }
 
 /// States in the order of their depth; among equals the order is that of their identity, so that it is always the same.
-fn numbers(seen: &Seen) -> BTreeMap<u128, usize> {
+pub(super) fn numbers(seen: &Seen) -> BTreeMap<u128, usize> {
     let mut order: Vec<(u32, u128)> = seen.depths.iter().map(|(id, depth)| (*depth, *id)).collect();
     order.sort_unstable();
     order
@@ -122,7 +122,7 @@ fn numbers(seen: &Seen) -> BTreeMap<u128, usize> {
 }
 
 /// The end states and the transitions of paths from the initial state.
-fn follow(seen: &Seen, paths: &[&[Choice]]) -> (BTreeSet<u128>, BTreeSet<(u128, Choice)>) {
+pub(super) fn follow(seen: &Seen, paths: &[&[Choice]]) -> (BTreeSet<u128>, BTreeSet<(u128, Choice)>) {
     let initial = seen
         .depths
         .iter()

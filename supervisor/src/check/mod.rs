@@ -3,11 +3,12 @@
 //! - `system.rs`: the program under test as a [`System`](explore::System) that the engine drives
 //! - `properties.rs`: what counts as a violation, and outcomes
 //! - `progress.rs`: how it is going
-//! - `graph.rs`: the explored states, for Graphviz
+//! - `graph.rs`: the explored states, for Graphviz; `graph_page.rs`: as a page
 //! - `counterexample.rs`: from a violating path to a trace and a table that people can read
 
 pub mod counterexample;
 pub mod graph;
+mod graph_page;
 pub mod progress;
 pub mod properties;
 pub mod system;

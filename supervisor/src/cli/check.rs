@@ -107,9 +107,13 @@ pub struct Args {
     /// Write the result as JSON to FILE, - for standard output.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the explored states and transitions to FILE, for Graphviz (dot -Tsvg FILE).
+    /// Write the explored states and transitions to FILE: a page if it ends in .html, otherwise for Graphviz (dot -Tsvg FILE).
     #[arg(long, value_name = "FILE")]
     pub graph: Option<PathBuf>,
+    /// Write the communication trees, all that was said to peers and by them, with hits and misses, to FILE: a page if it ends in .html,
+    /// for Graphviz if in .dot, otherwise as text. Example: --tree trees.html
+    #[arg(long, value_name = "FILE")]
+    pub tree: Option<PathBuf>,
     /// Progress on standard error.
     #[arg(long, value_enum, default_value = "auto")]
     pub progress: ProgressArg,
@@ -212,6 +216,9 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     // Before counterexamples are made shorter, which asks peers anew.
     let cache = report::Cache::of(&options.peers);
     options.peers.save()?;
+    if let Some(path) = &args.tree {
+        super::pictures::write_trees(path, &options.peers)?;
+    }
     if let Some(failure) = result.failure {
         let failure = search_failure(failure);
         if let Some(path) = &args.json {
@@ -227,7 +234,8 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
         return Err(failure);
     }
     if let (Some(graph), Some(path)) = (&graph, &args.graph) {
-        write_graph(path, graph, &result)?;
+        let bad = result.violations.iter().map(|found| found.path.as_slice());
+        super::pictures::write_graph(path, graph, &bad.collect::<Vec<_>>())?;
     }
     let found = counterexamples(args, &options, &result)?;
     let mut report = make_report(args, &result, &found, backend);
@@ -293,24 +301,6 @@ fn search(
     });
     display.finish();
     result
-}
-
-fn write_graph(
-    path: &std::path::Path,
-    graph: &Graph,
-    result: &SearchResult<CheckSystem>,
-) -> Result<(), Failure> {
-    let bad: Vec<&[explore::Choice]> = result
-        .violations
-        .iter()
-        .map(|found| found.path.as_slice())
-        .collect();
-    std::fs::write(path, graph.dot(&bad))
-        .map_err(|e| Failure::usage(format!("cannot write the graph {}: {e}", path.display())))?;
-    if graph.dropped() > 0 {
-        tracing::warn!("{} transitions are not in the graph", graph.dropped());
-    }
-    Ok(())
 }
 
 fn num_cores() -> usize {

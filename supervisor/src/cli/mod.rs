@@ -6,6 +6,7 @@ mod doctor;
 mod headings;
 mod packaging;
 pub mod peers;
+mod pictures;
 mod replay;
 mod run;
 mod show;

@@ -128,7 +128,7 @@ fn pcap(path: &Path, trace: &Trace) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
+pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
     if path.as_os_str() == "-" {
         return print(content);
     }

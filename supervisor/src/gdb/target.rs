@@ -181,9 +181,7 @@ impl SwBreakpoint for Debugger<'_> {
     }
 
     fn remove_sw_breakpoint(&mut self, address: u64, _: usize) -> TargetResult<bool, Self> {
-        self.timeline
-            .clear_breakpoint(address)
-            .map_err(TargetError::Fatal)
+        Ok(self.timeline.clear_breakpoint(address))
     }
 }
 

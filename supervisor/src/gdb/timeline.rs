@@ -29,6 +29,8 @@ pub struct Timeline<'a> {
     /// It has moved on since the last of these.
     beyond: bool,
     breakpoints: BTreeSet<u64>,
+    /// Breakpoints that gdb took away since the program last went on. It does so for one step, to go past one; `hits` counts them still.
+    lately: BTreeSet<u64>,
     /// Breakpoints that are in place; the code of others is not mapped yet.
     in_place: BTreeSet<u64>,
 }
@@ -43,6 +45,7 @@ impl<'a> Timeline<'a> {
             hits: 0,
             beyond: false,
             breakpoints: BTreeSet::new(),
+            lately: BTreeSet::new(),
             in_place: BTreeSet::new(),
         })
     }
@@ -72,11 +75,12 @@ impl<'a> Timeline<'a> {
         self.breakpoints.insert(address);
     }
 
-    pub fn clear_breakpoint(&mut self, address: u64) -> Result<bool, Failure> {
-        if self.in_place.remove(&address) {
-            self.session.clear_breakpoint(address)?;
+    pub fn clear_breakpoint(&mut self, address: u64) -> bool {
+        let was_there = self.breakpoints.remove(&address);
+        if was_there {
+            self.lately.insert(address);
         }
-        Ok(self.breakpoints.remove(&address))
+        was_there
     }
 
     fn is_over(&self) -> bool {
@@ -84,7 +88,12 @@ impl<'a> Timeline<'a> {
     }
 
     fn place_breakpoints(&mut self) -> Result<(), Failure> {
-        for &address in self.breakpoints.difference(&self.in_place.clone()) {
+        let wanted: BTreeSet<u64> = self.breakpoints.union(&self.lately).copied().collect();
+        for address in self.in_place.clone().difference(&wanted) {
+            self.session.clear_breakpoint(*address)?;
+            self.in_place.remove(address);
+        }
+        for &address in wanted.difference(&self.in_place.clone()) {
             if self.session.set_breakpoint(address)? {
                 self.in_place.insert(address);
             }
@@ -124,6 +133,7 @@ impl<'a> Timeline<'a> {
 
     /// Goes on to a breakpoint or to the end; `is_wanted` is asked now and then whether to stop.
     pub fn run_on(&mut self, is_wanted: &mut dyn FnMut() -> bool) -> Result<Option<Halt>, Failure> {
+        self.lately.clear();
         loop {
             if let Some(halt) = self.run()? {
                 return Ok(Some(halt));
@@ -136,37 +146,50 @@ impl<'a> Timeline<'a> {
 
     /// Executes one instruction of a thread, when its turn comes.
     pub fn step_thread(&mut self, thread: Tid) -> Result<Halt, Failure> {
-        while !self.is_over() && self.trace.steps[self.step].thread != thread {
-            if let Some(halt) = self.run()? {
-                return Ok(halt);
+        self.lately.clear();
+        let begin = self.session.registers(thread)?.0.rip;
+        loop {
+            while !self.is_over() && self.trace.steps[self.step].thread != thread {
+                if let Some(halt) = self.run()? {
+                    return Ok(halt);
+                }
+            }
+            if self.is_over() {
+                return Ok(Halt::End);
+            }
+            self.place_breakpoints()?;
+            if !self.advance(Advance::Instruction)? {
+                self.beyond = true;
+                return Ok(Halt::Stepped(thread));
+            }
+            // A thread that has come to a hook stands before the same instruction once more: gdb would take that for a second hit of
+            // a breakpoint there.
+            if self.session.end().is_some() || self.session.registers(thread)?.0.rip != begin {
+                return Ok(Halt::Stepped(thread));
             }
         }
-        if self.is_over() {
-            return Ok(Halt::End);
-        }
-        self.place_breakpoints()?;
-        if !self.advance(Advance::Instruction)? {
-            self.beyond = true;
-        }
-        Ok(Halt::Stepped(thread))
     }
 
-    /// Goes back to the beginning of the transition, or of the one before.
+    /// Goes back to the breakpoint before this point in the transition, to its beginning, or to that of the one before.
     pub fn step_back(&mut self) -> Result<Halt, Failure> {
-        let is_inside = self.session.is_interrupted();
-        let Some(target) = (if is_inside {
-            Some(self.step)
+        if self.session.is_interrupted() {
+            let hits = if self.beyond {
+                self.hits
+            } else {
+                self.hits.saturating_sub(1)
+            };
+            self.go_to(self.step, hits)?;
+        } else if let Some(before) = self.step.checked_sub(1) {
+            self.go_to(before, 0)?;
         } else {
-            self.step.checked_sub(1)
-        }) else {
             return Ok(Halt::Begin);
-        };
-        self.go_to(target, 0)?;
+        }
         Ok(Halt::Stepped(self.current()))
     }
 
     /// Goes back to the last breakpoint before this point.
     pub fn run_back(&mut self) -> Result<Halt, Failure> {
+        self.lately.clear();
         let here = (self.step, self.hits, self.beyond);
         self.restart()?;
         let mut last = None;

@@ -24,6 +24,14 @@ const LAST_CHANCE: Duration = Duration::from_secs(1);
 /// Where name servers are.
 const DOMAIN: u16 = 53;
 
+/// A way to look at the communication trees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeForm {
+    Text,
+    Dot,
+    Html,
+}
+
 /// The peers of a command, shared by all that explore.
 #[derive(Clone, Debug)]
 pub struct Peers(Arc<Mutex<Shared>>);
@@ -101,6 +109,22 @@ impl Peers {
         match &self.lock().world {
             Some(world) => world.to_bytes().map_err(Failure::usage),
             None => Ok(Vec::new()),
+        }
+    }
+
+    /// All that was ever said, for people.
+    pub fn trees(&self, form: TreeForm) -> String {
+        let shared = self.lock();
+        let Some(world) = &shared.world else {
+            return match form {
+                TreeForm::Dot => "digraph trees {\n}\n".to_owned(),
+                TreeForm::Text | TreeForm::Html => "the program has had no peers\n".to_owned(),
+            };
+        };
+        match form {
+            TreeForm::Text => world.render_text(),
+            TreeForm::Dot => world.render_dot(),
+            TreeForm::Html => world.render_html(),
         }
     }
 

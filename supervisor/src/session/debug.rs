@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use syscall_model::{Pending, Tid};
 use tracee::{Outcome, Regs, Resume, Stop, XState};
 
+const INT3: u8 = 0xcc;
+
 /// What a debugger has asked for, and what it has interrupted.
 #[derive(Default)]
 pub(super) struct Debug {
@@ -23,7 +25,8 @@ pub(super) struct Debug {
     begun: Option<(Operation, Regs)>,
 }
 
-/// An `int3` of ours; none where a hook has put one anyway.
+/// An `int3` of ours; none where a hook has put one anyway, or will: hooks are written when a second thread is made, and until then their
+/// sites have an `int3` that stands for the breakpoint alone.
 #[derive(Clone, Copy)]
 enum Breakpoint {
     AtHook,
@@ -122,13 +125,13 @@ impl Session {
             regs.rip = address;
             return Some(self.interrupt(tid, regs));
         }
-        match breakpoint {
-            Breakpoint::AtHook => None,
-            Breakpoint::Own { slot, .. } => {
-                regs.rip = slot;
-                Some(Flow::Run(regs))
-            }
-        }
+        regs.rip = match (breakpoint, self.code.site(address)) {
+            (Breakpoint::Own { slot, .. }, _) => slot,
+            // A thread that is alone does not park there.
+            (Breakpoint::AtHook, Some(site)) if !self.code.is_in_place(&site) => site.slot,
+            (Breakpoint::AtHook, _) => return None,
+        };
+        Some(Flow::Run(regs))
     }
 
     /// Whether the transition under way was interrupted.
@@ -141,9 +144,15 @@ impl Session {
         if self.debug.breakpoints.contains_key(&address) {
             return Ok(true);
         }
-        if self.code.site(address).is_some() {
+        if let Some(site) = self.code.site(address) {
+            if !self.code.is_in_place(&site) {
+                self.task()?.memory().write_forced(address, &[INT3])?;
+            }
             self.debug.breakpoints.insert(address, Breakpoint::AtHook);
             return Ok(true);
+        }
+        if !self.is_code(address)? {
+            return Ok(false);
         }
         let Some(task) = self.task.as_mut() else {
             return Ok(false);
@@ -158,8 +167,35 @@ impl Session {
         Ok(true)
     }
 
+    /// Is there code? A loader maps a library as data first and its code over that.
+    fn is_code(&self, address: u64) -> Result<bool, Failure> {
+        if self
+            .code
+            .modules()
+            .iter()
+            .any(|module| module.range.contains(&address))
+        {
+            return Ok(true);
+        }
+        let Some(task) = &self.task else {
+            return Ok(false);
+        };
+        let maps = crate::code::read_maps(task.pid())?;
+        let mut executable = maps.iter().filter(|map| map.executable);
+        Ok(executable.any(|map| (map.start..map.end).contains(&address)))
+    }
+
     pub fn clear_breakpoint(&mut self, address: u64) -> Result<(), Failure> {
-        if let Some(Breakpoint::Own { original, .. }) = self.debug.breakpoints.remove(&address) {
+        let original = match self.debug.breakpoints.remove(&address) {
+            Some(Breakpoint::Own { original, .. }) => Some(original),
+            Some(Breakpoint::AtHook) => {
+                let site = self.code.site(address);
+                site.filter(|site| !self.code.is_in_place(site))
+                    .map(|site| site.original)
+            }
+            None => None,
+        };
+        if let Some(original) = original {
             self.task()?.memory().write_forced(address, &[original])?;
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! A small state graph as a page of its own: no Graphviz is needed to look at one.
 //!
-//! States stand in rows by their depth; in a row they are ordered by where their predecessors stand, which keeps most lines short.
+//! States stand in rows by their depth; in a row they are ordered by where their predecessors stand, which keeps most lines short. Where
+//! there is no choice, as in start-up, rows are small.
 
 use super::graph::{Graph, Seen, follow, numbers};
 use explore::Choice;
@@ -13,12 +14,23 @@ const RADIUS: f64 = 13.0;
 const COLUMN: f64 = 46.0;
 const ROW: f64 = 54.0;
 const MARGIN: f64 = 40.0;
+/// A state with one way to it and one from it.
+const SMALL_RADIUS: f64 = 3.5;
+const SMALL_ROW: f64 = 14.0;
 /// How often the rows are put in order.
 const SWEEPS: usize = 4;
 /// The colours of threads, as in the page of a trace.
 const HUES: [u32; 10] = [212, 28, 140, 285, 350, 185, 52, 255, 100, 320];
 
-type Places = BTreeMap<u128, (f64, f64)>;
+/// Where a state is, and how large.
+#[derive(Clone, Copy)]
+struct Place {
+    x: f64,
+    y: f64,
+    radius: f64,
+}
+
+type Places = BTreeMap<u128, Place>;
 
 impl Graph {
     /// The graph as a page. The transitions of `paths`, which begin in the initial state, are the violations.
@@ -92,26 +104,38 @@ fn places(seen: &Seen, numbers: &BTreeMap<u128, usize>) -> Places {
         }
     }
     let left = x.values().copied().fold(0.0, f64::min);
-    let place = |(&id, &x): (&u128, &f64)| {
-        let depth = seen.depths.get(&id).copied().unwrap_or(0);
-        (id, (x - left + MARGIN, f64::from(depth) * ROW + MARGIN))
-    };
-    x.iter().map(place).collect()
+    let alone = |depth: u32| rows.get(&depth).is_some_and(|row| row.len() == 1);
+    let mut places = Places::new();
+    let mut y = MARGIN;
+    let is_small = |depth: u32| depth > 0 && (depth - 1..=depth + 1).all(alone);
+    for (&depth, row) in &rows {
+        let radius = if is_small(depth) { SMALL_RADIUS } else { RADIUS };
+        for id in row {
+            let x = x.get(id).copied().unwrap_or(0.0) - left + MARGIN;
+            places.insert(*id, Place { x, y, radius });
+        }
+        y += if is_small(depth) && is_small(depth + 1) {
+            SMALL_ROW
+        } else {
+            ROW
+        };
+    }
+    places
 }
 
 fn draw(page: &mut String, seen: &Seen, paths: &[&[Choice]]) {
     let numbers = numbers(seen);
     let (bad_states, bad_edges) = follow(seen, paths);
     let places = places(seen, &numbers);
-    let reach = |part: fn(&(f64, f64)) -> f64| places.values().map(part).fold(0.0, f64::max) + MARGIN;
+    let reach = |part: fn(&Place) -> f64| places.values().map(part).fold(0.0, f64::max) + MARGIN;
     let _ = writeln!(
         page,
         "<svg width=\"{:.0}\" height=\"{:.0}\">",
-        reach(|at| at.0),
-        reach(|at| at.1)
+        reach(|at| at.x),
+        reach(|at| at.y)
     );
     page.push_str(
-        "<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6\" markerHeight=\"6\" orient=\"auto\">\
+        "<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" markerUnits=\"userSpaceOnUse\" orient=\"auto\">\
          <path d=\"M0 0L8 4L0 8z\" fill=\"context-stroke\"/></marker></defs>\n",
     );
     for ((from, choice), targets) in &seen.edges {
@@ -123,7 +147,7 @@ fn draw(page: &mut String, seen: &Seen, paths: &[&[Choice]]) {
         }
     }
     let has_successor: BTreeSet<u128> = seen.edges.keys().map(|(from, _)| *from).collect();
-    for (id, (x, y)) in &places {
+    for (id, Place { x, y, radius }) in &places {
         let (number, depth) = (
             numbers.get(id).copied().unwrap_or(0),
             seen.depths.get(id).copied().unwrap_or(0),
@@ -135,33 +159,36 @@ fn draw(page: &mut String, seen: &Seen, paths: &[&[Choice]]) {
         };
         let _ = write!(
             page,
-            "<g class=\"{class}\"><title>state {number}, depth {depth}</title><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{RADIUS}\"/>"
+            "<g class=\"{class}\"><title>state {number}, depth {depth}</title><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\"/>"
         );
         if !has_successor.contains(id) {
             let _ = write!(
                 page,
                 "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{}\"/>",
-                RADIUS - 3.0
+                radius - 3.0
             );
         }
-        let _ = writeln!(page, "<text x=\"{x:.1}\" y=\"{y:.1}\">{number}</text></g>");
+        if *radius > SMALL_RADIUS {
+            let _ = write!(page, "<text x=\"{x:.1}\" y=\"{y:.1}\">{number}</text>");
+        }
+        page.push_str("</g>\n");
     }
     page.push_str("</svg>\n");
 }
 
 /// A line from rim to rim; one that does not go down goes around.
-fn edge(page: &mut String, from: (f64, f64), to: (f64, f64), choice: &Choice, is_bad: bool) {
+fn edge(page: &mut String, from: Place, to: Place, choice: &Choice, is_bad: bool) {
     let hue = HUES[choice.thread as usize % HUES.len()];
     let (class, colour) = if is_bad {
         ("step bad", String::new())
     } else {
         ("step", format!(" style=\"stroke: hsl({hue} 60% 50%)\""))
     };
-    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+    let (dx, dy) = (to.x - from.x, to.y - from.y);
     let length = dx.hypot(dy).max(1.0);
     let (ux, uy) = (dx / length, dy / length);
-    let (x1, y1) = (from.0 + ux * RADIUS, from.1 + uy * RADIUS);
-    let (x2, y2) = (to.0 - ux * (RADIUS + 1.0), to.1 - uy * (RADIUS + 1.0));
+    let (x1, y1) = (from.x + ux * from.radius, from.y + uy * from.radius);
+    let (x2, y2) = (to.x - ux * (to.radius + 1.0), to.y - uy * (to.radius + 1.0));
     let bend = if dy > 0.0 && dy < 1.5 * ROW {
         0.0
     } else {
@@ -171,18 +198,26 @@ fn edge(page: &mut String, from: (f64, f64), to: (f64, f64), choice: &Choice, is
         f64::midpoint(x1, x2) + uy * bend + bend.min(0.1),
         f64::midpoint(y1, y2) - ux * bend,
     );
-    let alternative = match choice.alternative {
-        0 => String::new(),
-        other => format!(" ({other})"),
-    };
-    let _ = writeln!(
+    let is_small = to.radius < RADIUS;
+    let head = if is_small { "" } else { " marker-end=\"url(#tip)\"" };
+    let _ = write!(
         page,
-        "<path class=\"{class}\"{colour} d=\"M{x1:.1} {y1:.1}Q{mx:.1} {my:.1} {x2:.1} {y2:.1}\" marker-end=\"url(#tip)\"/>\
-         <text class=\"label\" x=\"{:.1}\" y=\"{:.1}\">{}{alternative}</text>",
-        mx + 6.0,
-        my,
+        "<path class=\"{class}\"{colour} d=\"M{x1:.1} {y1:.1}Q{mx:.1} {my:.1} {x2:.1} {y2:.1}\"{head}>\
+         <title>thread {}</title></path>",
         choice.thread
     );
+    if !is_small {
+        let alternative = match choice.alternative {
+            0 => String::new(),
+            other => format!(" ({other})"),
+        };
+        let (x, thread) = (mx + 6.0, choice.thread);
+        let _ = write!(
+            page,
+            "<text class=\"label\" x=\"{x:.1}\" y=\"{my:.1}\">{thread}{alternative}</text>"
+        );
+    }
+    page.push('\n');
 }
 
 const STYLE: &str = "
@@ -193,7 +228,7 @@ h1 { font-size: 18px; } p { color: var(--dim); max-width: 70em; } p .bad { color
 svg text { font: 10px system-ui, 'DejaVu Sans', sans-serif; fill: var(--text); text-anchor: middle; dominant-baseline: central; }
 svg .label { font-size: 8.5px; fill: var(--dim); text-anchor: start; }
 svg .state circle { fill: var(--node); stroke: var(--line); stroke-width: 1.3; } svg .state.bad circle { fill: var(--bad-back); stroke: var(--bad); }
-svg .step { fill: none; stroke-width: 1.3; } svg .step.bad { stroke: var(--bad); stroke-width: 2.6; }
+svg .step { fill: none; stroke-width: 1.3; } svg .step.bad { stroke: var(--bad); stroke-width: 2.2; }
 ";
 
 #[cfg(test)]
@@ -214,9 +249,9 @@ mod tests {
         let seen = graph.seen();
         let places = places(&seen, &numbers(&seen));
         assert_eq!(places.len(), 4);
-        assert_eq!(places[&20].1, places[&10].1);
-        assert!((places[&20].0 - places[&10].0).abs() >= COLUMN);
-        assert!(places[&90].1 < places[&10].1 && places[&10].1 < places[&5].1);
+        assert_eq!(places[&20].y, places[&10].y);
+        assert!((places[&20].x - places[&10].x).abs() >= COLUMN);
+        assert!(places[&90].y < places[&10].y && places[&10].y < places[&5].y);
         drop(seen);
         let page = graph.html(&[&[two, one]]);
         assert_eq!(page.matches("class=\"step").count(), 4);

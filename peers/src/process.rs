@@ -37,6 +37,7 @@ pub struct Process {
     /// How reports call it.
     pub name: String,
     host: Child,
+    main: i32,
     status: ChildStdout,
     unread: Vec<u8>,
     exit: Option<i32>,
@@ -56,6 +57,21 @@ impl Process {
         env: &[(String, String)],
         output: PathBuf,
     ) -> Result<Process, PeerError> {
+        Process::spawn_in(launcher, name, argv, env, output, Path::new("."))
+    }
+
+    /// The same, in a working directory of its own.
+    ///
+    /// # Errors
+    /// The program cannot be executed.
+    pub fn spawn_in(
+        launcher: &Launcher,
+        name: &str,
+        argv: &[String],
+        env: &[(String, String)],
+        output: PathBuf,
+        directory: &Path,
+    ) -> Result<Process, PeerError> {
         let failed = |reason: String, last_output: String| PeerError::Start {
             name: name.to_string(),
             reason,
@@ -69,6 +85,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .process_group(0)
+            .current_dir(directory)
             .spawn()
             .map_err(|error| failed(format!("{}: {error}", launcher.program.display()), String::new()))?;
         let Some(status) = host.stdout.take() else {
@@ -79,6 +96,7 @@ impl Process {
         let mut process = Process {
             name: name.to_string(),
             host,
+            main: 0,
             status,
             unread: Vec::new(),
             exit: None,
@@ -87,8 +105,11 @@ impl Process {
         };
         loop {
             match process.next_line() {
-                Some(line) if line.starts_with("spawned ") => return Ok(process),
-                Some(line) => return Err(failed(line, process.last_output())),
+                Some(line) => {
+                    let main = line.strip_prefix("spawned ").and_then(|pid| pid.parse().ok());
+                    process.main = main.ok_or_else(|| failed(line, process.last_output()))?;
+                    return Ok(process);
+                }
                 None if process.gone => {
                     return Err(failed("its host process ended".into(), process.last_output()));
                 }
@@ -103,6 +124,12 @@ impl Process {
         self.host.id()
     }
 
+    /// The command's own process id. It may belong to somebody else once the command has ended.
+    #[must_use]
+    pub fn main_pid(&self) -> i32 {
+        self.main
+    }
+
     /// Readable when there is news about the process.
     #[must_use]
     pub fn news(&self) -> BorrowedFd<'_> {
@@ -110,7 +137,7 @@ impl Process {
     }
 
     /// Waits for news, up to so many milliseconds (negative: without end).
-    fn wait_news(&self, ms: i32) {
+    pub fn wait_news(&self, ms: i32) {
         let timeout = PollTimeout::try_from(ms).unwrap_or(PollTimeout::NONE);
         // An interrupted wait is only a short one: every caller loops.
         let _ = poll(

@@ -20,6 +20,7 @@ pub mod schedule;
 pub mod session;
 pub mod shim;
 pub mod show;
+pub mod sweep;
 pub mod symbols;
 pub mod trace;
 

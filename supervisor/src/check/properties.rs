@@ -22,7 +22,7 @@ pub enum ViolationKind {
 }
 
 impl ViolationKind {
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             ViolationKind::Crash => "crash",
             ViolationKind::Assert => "assert",

@@ -33,6 +33,9 @@ fn heading(command: &str, option: &str) -> Option<&'static str> {
         | "offline"
         | "allow_nondeterministic_peers" => Some(PEERS),
         _ if command == "check" => of_check(option),
+        "json" | "junit" | "sarif" | "write_baseline" if ["sweep", "merge"].contains(&command) => {
+            Some(RESULTS)
+        }
         _ => None,
     }
 }

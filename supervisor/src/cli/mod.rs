@@ -4,6 +4,7 @@ pub mod check;
 mod demo;
 mod doctor;
 mod headings;
+mod merge;
 mod packaging;
 pub mod peers;
 mod pictures;
@@ -12,6 +13,7 @@ mod run;
 mod show;
 mod style;
 mod summary;
+mod sweep;
 
 use crate::error::{ExitCode as Code, Failure};
 use crate::hooks::Preempt;
@@ -59,6 +61,10 @@ enum Command {
     Replay(replay::Args),
     /// Look at a trace: as text, as a page with a diagram, or in other tools.
     Show(show::Args),
+    /// Run many checks from a file, side by side, and make one report.
+    Sweep(sweep::Args),
+    /// Put the parts of a partitioned sweep together again.
+    Merge(merge::Args),
     /// An embedded example, start to finish: finds a real bug and proves its fix.
     Demo(demo::Args),
     /// Tell what this machine allows, and what to do about what is missing.
@@ -129,6 +135,8 @@ fn execute(line: impl IntoIterator<Item = OsString>, quiet: bool) -> Result<u8, 
         Command::Check(args) => check::main(args, quiet),
         Command::Replay(args) => replay::main(args, quiet),
         Command::Show(args) => show::main(args),
+        Command::Sweep(args) => sweep::main(args, quiet),
+        Command::Merge(args) => merge::main(args, quiet),
         Command::Doctor(args) => doctor::main(args),
         Command::Demo(args) => demo::main(args, quiet),
         Command::Completions(args) => packaging::completions(args),

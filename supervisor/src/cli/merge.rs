@@ -1,0 +1,27 @@
+//! `tracefork merge`: the parts of a sweep together again.
+
+use crate::error::Failure;
+use crate::sweep::{merge, report};
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+#[command(after_help = "Example: tracefork merge --junit all.xml tracefork-sweep/part-*
+
+The exit code is the one that the whole sweep would have had on one machine.")]
+pub struct Args {
+    /// Results directories of the parts, or a directory that holds them.
+    #[arg(required = true, value_name = "DIR")]
+    pub parts: Vec<PathBuf>,
+    /// Make a report although parts are missing; the exit code is then 3 at least.
+    #[arg(long)]
+    pub allow_missing: bool,
+    #[command(flatten)]
+    pub outputs: report::Outputs,
+}
+
+pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
+    args.outputs.try_out()?;
+    let whole = merge::merge(&args.parts, args.allow_missing)?;
+    args.outputs.write(&whole, quiet)?;
+    Ok(whole.summary.exit_code)
+}

@@ -1,0 +1,63 @@
+//! Scenarios side by side: as many as there are jobs, in the order of the file, a scenario with several workers counting for as many.
+
+use super::plan::Planned;
+use super::record::Observation;
+use super::scenario::Stage;
+use std::sync::mpsc;
+
+/// What the pool tells whoever listens, all from one thread.
+pub enum Event<'a> {
+    Started(&'a Planned),
+    /// `None`: interrupted.
+    Ended(&'a Planned, Option<Box<Observation>>),
+}
+
+/// Runs the scenarios; those not begun when the sweep is to stop are left out.
+///
+/// # Errors
+/// What `listen` says; what runs is then still waited for.
+pub fn run<E>(
+    stage: &Stage<'_>,
+    scenarios: &[&Planned],
+    jobs: u32,
+    mut listen: impl FnMut(Event<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let (sender, ended) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let (mut busy, mut running, mut failure) = (0, 0_usize, Ok(()));
+        let mut waiting = scenarios.iter().copied().peekable();
+        loop {
+            let may_start = !stage.stop.requested() && failure.is_ok();
+            let fits = |next: &&Planned| busy == 0 || busy + weight(next, jobs) <= jobs;
+            if may_start && let Some(next) = waiting.next_if(fits) {
+                busy += weight(next, jobs);
+                running += 1;
+                if let Err(error) = listen(Event::Started(next)) {
+                    failure = Err(error);
+                }
+                let sender = sender.clone();
+                scope.spawn(move || {
+                    // The receiver lives as long as anything runs.
+                    let _ = sender.send((next, stage.run(next)));
+                });
+                continue;
+            }
+            if running == 0 {
+                return failure;
+            }
+            // The sender that we hold ourselves keeps the channel open.
+            let Ok((scenario, seen)) = ended.recv() else {
+                return failure;
+            };
+            running -= 1;
+            busy -= weight(scenario, jobs);
+            if let Err(error) = listen(Event::Ended(scenario, seen.map(Box::new))) {
+                failure = Err(error);
+            }
+        }
+    })
+}
+
+fn weight(scenario: &Planned, jobs: u32) -> u32 {
+    scenario.workers.clamp(1, jobs)
+}

@@ -90,6 +90,11 @@ impl Known<'_> {
             Some(mapping) => self.pristine.page(self.store, mapping, addr),
             None => Untouched::Zeros,
         };
+        let blank = |span: &Range<usize>| entry.page.bytes()[span.clone()] == ZEROS[span.clone()];
+        if matches!(untouched, Untouched::Zeros) && spans.iter().all(blank) {
+            // As a rule: whoever leaves a part of a stack out wipes it, too.
+            return entry.contribution;
+        }
         let base = match untouched {
             Untouched::File(untouched) => value(untouched.bytes()),
             Untouched::Zeros | Untouched::Unknown => 0,
@@ -133,7 +138,8 @@ fn dead_stacks(layout: &Layout, view: &View) -> Vec<Range<u64>> {
         .collect()
 }
 
-fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+/// In order, without overlap.
+pub(crate) fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.retain(|range| range.start < range.end);
     ranges.sort_unstable_by_key(|range| range.start);
     let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());

@@ -6,11 +6,12 @@
 //! shrinks: where it starts is history, too, and does not count.
 
 use crate::error::{Error, Result};
-use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
+use procfs::process::{MMapPath, Process};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::rc::Rc;
+use tracee::{Area, Stopped};
 use xxhash_rust::xxh3::Xxh3;
 
 /// The mappings of a task.
@@ -19,7 +20,7 @@ pub(crate) struct Layout {
     /// Sorted by address.
     mappings: Vec<Mapping>,
     /// As the kernel cuts them, since some calls (mremap) care.
-    areas: Vec<Range<u64>>,
+    areas: Vec<Mapping>,
     /// Contribution of the layout to the identity.
     identity: u128,
 }
@@ -75,21 +76,16 @@ impl Mapping {
         self.prot & libc::PROT_WRITE != 0
     }
 
-    fn from_map(map: MemoryMap) -> Mapping {
-        let (start, end) = map.address;
-        let has = |flag, prot| if map.perms.contains(flag) { prot } else { 0 };
-        let prot = has(MMPermissions::READ, libc::PROT_READ)
-            | has(MMPermissions::WRITE, libc::PROT_WRITE)
-            | has(MMPermissions::EXECUTE, libc::PROT_EXEC);
-        let shared = map.perms.contains(MMPermissions::SHARED);
-        let kind = match map.pathname {
+    fn from_area(area: Area) -> Mapping {
+        let shared = area.shared;
+        let kind = match area.name {
             MMapPath::Path(path) => Kind::File {
                 file: Rc::new(MappedFile {
                     path,
-                    device: nix::sys::stat::makedev(map.dev.0 as u64, map.dev.1 as u64),
-                    inode: map.inode,
+                    device: nix::sys::stat::makedev(area.device.0.into(), area.device.1.into()),
+                    inode: area.inode,
                 }),
-                offset: map.offset,
+                offset: area.offset,
                 shared,
             },
             MMapPath::Stack => Kind::Stack,
@@ -98,9 +94,9 @@ impl Mapping {
             other => Kind::Special(format!("{other:?}")),
         };
         Mapping {
-            start,
-            end,
-            prot,
+            start: area.range.start,
+            end: area.range.end,
+            prot: area.prot,
             kind,
         }
     }
@@ -171,19 +167,39 @@ impl Layout {
                 pid,
                 reason: error.to_string(),
             })?;
-        Ok(Layout::new(maps.into_iter().map(Mapping::from_map)))
+        let areas = maps.into_iter().map(|map| Mapping::from_area(map.into()));
+        Ok(Layout::new(areas.collect()))
     }
 
-    fn new(areas: impl Iterator<Item = Mapping>) -> Layout {
-        let (mut mappings, mut cuts): (Vec<Mapping>, Vec<Range<u64>>) = (Vec::new(), Vec::new());
-        // The kernel shows its own page beyond user space in every process.
-        for area in areas.filter(|area| area.start < crate::pagemap::USER_END) {
-            if area.kind != Kind::Stack {
-                cuts.push(area.start..area.end);
+    /// The mappings that the task has now, if they changed within these ranges only.
+    pub(crate) fn updated(&self, task: &Stopped, changed: &[Range<u64>]) -> Result<Layout> {
+        let mut areas = self.areas.clone();
+        for range in changed {
+            // With the neighbours, which may have become one with what is there, or come apart from it.
+            let (start, end) = (range.start.saturating_sub(1), range.end.saturating_add(1));
+            let first = areas.partition_point(|area| area.end <= start);
+            let after = areas.partition_point(|area| area.start < end);
+            areas.splice(first..after.max(first), areas_in(task, start..end)?);
+        }
+        // The main stack may have grown to where it is seen twice.
+        areas.dedup_by(|next, last| {
+            let again = next.start < last.end;
+            if again {
+                last.start = last.start.min(next.start);
             }
+            again
+        });
+        Ok(Layout::new(areas))
+    }
+
+    fn new(mut areas: Vec<Mapping>) -> Layout {
+        // The kernel shows its own page beyond user space in every process.
+        areas.retain(|area| area.start < crate::pagemap::USER_END);
+        let mut mappings: Vec<Mapping> = Vec::with_capacity(areas.len());
+        for area in &areas {
             match mappings.last_mut() {
-                Some(last) if last.continues_with(&area) => last.end = area.end,
-                _ => mappings.push(area),
+                Some(last) if last.continues_with(area) => last.end = area.end,
+                _ => mappings.push(area.clone()),
             }
         }
         let mut hash = Xxh3::new();
@@ -191,7 +207,7 @@ impl Layout {
         let identity = hash.digest128();
         Layout {
             mappings,
-            areas: cuts,
+            areas,
             identity,
         }
     }
@@ -253,15 +269,46 @@ impl Layout {
     /// Areas of the wanted layout within which this one is cut: the kernel would not treat them as one, as it did.
     /// The opposite, areas that were apart and are one now, is what they would be had nobody watched.
     pub(crate) fn cut_areas(&self, wanted: &Layout) -> Vec<Range<u64>> {
-        let mut cuts = self.areas.iter().map(|area| area.start).peekable();
+        let kept = |area: &&Mapping| area.kind != Kind::Stack;
+        let mut cuts = self.areas.iter().filter(kept).map(|area| area.start).peekable();
         let mut cut = Vec::new();
-        for area in &wanted.areas {
+        for area in wanted.areas.iter().filter(kept) {
             while cuts.next_if(|&start| start <= area.start).is_some() {}
             if cuts.peek().is_some_and(|&start| start < area.end) {
-                cut.push(area.clone());
+                cut.push(area.start..area.end);
             }
         }
         cut
+    }
+}
+
+/// The areas that meet this range.
+fn areas_in(task: &Stopped, range: Range<u64>) -> Result<Vec<Mapping>> {
+    let mut areas = Vec::new();
+    let mut at = range.start;
+    while at < range.end {
+        match task.area_from(at)? {
+            Some(area) if area.range.start < range.end => {
+                at = area.range.end;
+                areas.push(Mapping::from_area(area));
+            }
+            _ => break,
+        }
+    }
+    Ok(areas)
+}
+
+#[cfg(test)]
+impl Layout {
+    /// Private anonymous mappings, with their protection.
+    pub(crate) fn of_anonymous(mappings: &[(Range<u64>, i32)]) -> Layout {
+        let areas = mappings.iter().map(|(range, prot)| Mapping {
+            start: range.start,
+            end: range.end,
+            prot: *prot,
+            kind: Kind::Anonymous,
+        });
+        Layout::new(areas.collect())
     }
 }
 
@@ -305,16 +352,13 @@ mod tests {
 
     #[test]
     fn cuts_that_make_no_difference_do_not_show() {
-        let whole = Layout::new([anonymous(0x1000, 0x4000, 3), file(0x5000, 0x8000, 0)].into_iter());
-        let cut = Layout::new(
-            [
-                anonymous(0x1000, 0x2000, 3),
-                anonymous(0x2000, 0x4000, 3),
-                file(0x5000, 0x6000, 0),
-                file(0x6000, 0x8000, 0x1000),
-            ]
-            .into_iter(),
-        );
+        let whole = Layout::new(vec![anonymous(0x1000, 0x4000, 3), file(0x5000, 0x8000, 0)]);
+        let cut = Layout::new(vec![
+            anonymous(0x1000, 0x2000, 3),
+            anonymous(0x2000, 0x4000, 3),
+            file(0x5000, 0x6000, 0),
+            file(0x6000, 0x8000, 0x1000),
+        ]);
         assert_eq!(
             (whole.mappings(), whole.identity()),
             (cut.mappings(), cut.identity())
@@ -324,17 +368,17 @@ mod tests {
         assert!(!cut.fits(&whole));
         assert_eq!(cut.cut_areas(&whole), [0x1000..0x4000, 0x5000..0x8000]);
         let other = [
-            Layout::new([anonymous(0x1000, 0x4000, 1), file(0x5000, 0x8000, 0)].into_iter()),
-            Layout::new([anonymous(0x1000, 0x3000, 3), file(0x5000, 0x8000, 0)].into_iter()),
-            Layout::new([anonymous(0x1000, 0x4000, 3), file(0x5000, 0x8000, 0x1000)].into_iter()),
+            Layout::new(vec![anonymous(0x1000, 0x4000, 1), file(0x5000, 0x8000, 0)]),
+            Layout::new(vec![anonymous(0x1000, 0x3000, 3), file(0x5000, 0x8000, 0)]),
+            Layout::new(vec![anonymous(0x1000, 0x4000, 3), file(0x5000, 0x8000, 0x1000)]),
         ];
         assert!(other.iter().all(|other| !whole.fits(other)));
     }
 
     #[test]
     fn growth_of_the_main_stack_does_not_show() {
-        let small = Layout::new([anonymous(0x1000, 0x2000, 3), stack(0x7000)].into_iter());
-        let large = Layout::new([anonymous(0x1000, 0x2000, 3), stack(0x5000)].into_iter());
+        let small = Layout::new(vec![anonymous(0x1000, 0x2000, 3), stack(0x7000)]);
+        let large = Layout::new(vec![anonymous(0x1000, 0x2000, 3), stack(0x5000)]);
         assert!(small.fits(&large));
         assert_eq!(small.find(0x5000).map(|m| &m.kind), Some(&Kind::Stack));
         assert_eq!(small.floor(&small.mappings()[1]), 0x2000);
@@ -344,14 +388,11 @@ mod tests {
 
     #[test]
     fn only_neighbours_are_below() {
-        let layout = Layout::new(
-            [
-                anonymous(0x1000, 0x2000, 0),
-                anonymous(0x2000, 0x3000, 3),
-                anonymous(0x4000, 0x5000, 3),
-            ]
-            .into_iter(),
-        );
+        let layout = Layout::new(vec![
+            anonymous(0x1000, 0x2000, 0),
+            anonymous(0x2000, 0x3000, 3),
+            anonymous(0x4000, 0x5000, 3),
+        ]);
         let [guard, above, apart] = layout.mappings() else {
             panic!("{layout:?}")
         };

@@ -38,8 +38,10 @@ mod probe;
 mod repair;
 mod rewind;
 mod store;
+mod tracker;
 mod tree;
 mod uffd;
+mod watch;
 
 pub use error::{Error, Result};
 pub use probe::{RewindSupport, probe};
@@ -170,9 +172,20 @@ pub trait Checkpointer: fmt::Debug {
     /// Digest of a range of memory, for [`View::dead`].
     fn digest(&mut self, task: &mut Stopped, range: Range<u64>) -> Result<u128>;
 
-    /// The task's mappings changed, by a call of its own or an injected one: mmap, munmap, mremap, mprotect, brk, exec; and
-    /// also if memory was dropped by `madvise`.
+    /// The task's mappings changed, by a call of its own or an injected one: mmap, munmap, mremap, mprotect, brk, exec; or
+    /// memory that it cannot write itself was written by force.
     fn layout_changed(&mut self);
+
+    /// The same, and it is known where, page by page: by mmap, munmap, mremap or mprotect.
+    fn layout_changed_in(&mut self, range: Range<u64>) {
+        let _ = range;
+        self.layout_changed();
+    }
+
+    /// The task dropped memory by `madvise`: the mappings are what they were, the pages are not.
+    fn memory_dropped(&mut self, range: Range<u64>) {
+        self.layout_changed_in(range);
+    }
 
     /// Promises that the task has neither run nor been written to since the last call of `mark`, `identity`, `digest` or `restore`,
     /// which saves the next of these a look at the pages.

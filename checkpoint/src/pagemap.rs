@@ -25,8 +25,10 @@ const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_SWAPPED: u64 = 1 << 4;
 const PAGE_IS_PFNZERO: u64 = 1 << 5;
 
-/// Regions per call; a scan that finds more takes more calls.
-const REGIONS: usize = 512;
+/// Regions per call; a scan that finds more takes more calls. The kernel allocates for as many before it looks.
+const REGIONS: usize = 64;
+/// Words per read of the page map.
+const WORDS: usize = 512;
 
 #[repr(C)]
 #[derive(Debug, Default)]
@@ -107,12 +109,32 @@ impl Pagemap {
         self.scan(arg, |region| found.push(region.start..region.end))
     }
 
-    /// Protects all that is not.
-    pub(crate) fn protect(&mut self) -> Result<()> {
+    /// Ranges of pages that exist and were written since they were last protected. With `protect` they are protected again.
+    pub(crate) fn touched(
+        &mut self,
+        within: Range<u64>,
+        protect: bool,
+        found: &mut Vec<Range<u64>>,
+    ) -> Result<()> {
+        let arg = pm_scan_arg {
+            flags: if protect { PM_SCAN_WP_MATCHING } else { 0 },
+            start: within.start,
+            end: within.end,
+            category_mask: PAGE_IS_WRITTEN,
+            category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+            return_mask: PAGE_IS_WRITTEN,
+            ..pm_scan_arg::default()
+        };
+        self.scan(arg, |region| found.push(region.start..region.end))
+    }
+
+    /// Protects all in the range that is not, and what was never populated.
+    pub(crate) fn protect(&mut self, within: Range<u64>) -> Result<()> {
         let mut arg = pm_scan_arg {
             size: size_of::<pm_scan_arg>() as u64,
             flags: PM_SCAN_WP_MATCHING,
-            end: USER_END,
+            start: within.start,
+            end: within.end,
             category_mask: PAGE_IS_WRITTEN,
             ..pm_scan_arg::default()
         };
@@ -143,10 +165,10 @@ impl Pagemap {
     pub(crate) fn own_by_reading(&mut self, mappings: &[Range<u64>], found: &mut Vec<Own>) -> Result<()> {
         const PRESENT_OR_SWAPPED: u64 = 3 << 62;
         const FILE: u64 = 1 << 61;
-        let mut words = vec![0; 8 * REGIONS];
+        let mut words = vec![0; 8 * WORDS];
         for mapping in mappings {
             let pages: Vec<u64> = mapping.clone().step_by(PAGE).collect();
-            for chunk in pages.chunks(REGIONS) {
+            for chunk in pages.chunks(WORDS) {
                 let bytes = &mut words[..8 * chunk.len()];
                 let offset = chunk[0] / PAGE as u64 * 8;
                 self.file.read_exact_at(bytes, offset).map_err(|error| {

@@ -36,12 +36,20 @@ pub(crate) struct Space<'a> {
     pub(crate) brk: u64,
 }
 
-/// Makes the mappings those that are wanted. Returns the ranges that hold something else than before: nothing, or
-/// untouched memory.
-pub(crate) fn repair(task: &mut Stopped, now: Space, wanted: Space) -> Result<Vec<Range<u64>>> {
+/// What was done.
+#[derive(Debug, Default)]
+pub(crate) struct Repaired {
+    /// These ranges hold something else than before: nothing, or untouched memory.
+    pub(crate) replaced: Vec<Range<u64>>,
+    /// The mappings in these changed, those among them.
+    pub(crate) changed: Vec<Range<u64>>,
+}
+
+/// Makes the mappings those that are wanted.
+pub(crate) fn repair(task: &mut Stopped, now: Space, wanted: Space) -> Result<Repaired> {
     let mut fixer = Fixer {
         task,
-        replaced: Vec::new(),
+        done: Repaired::default(),
     };
     let shrunk = if wanted.brk < now.brk {
         fixer.move_break(now.brk, wanted.brk)?;
@@ -65,7 +73,9 @@ pub(crate) fn repair(task: &mut Stopped, now: Space, wanted: Space) -> Result<Ve
     for stretch in &todo {
         fixer.map_missing(stretch)?;
     }
-    Ok(fixer.replaced)
+    let mut done = fixer.done;
+    done.changed.extend(done.replaced.iter().cloned());
+    Ok(done)
 }
 
 fn stretches<'a>(now: &'a Layout, wanted: &'a Layout) -> Vec<Stretch<'a>> {
@@ -90,7 +100,7 @@ fn stretches<'a>(now: &'a Layout, wanted: &'a Layout) -> Vec<Stretch<'a>> {
 
 struct Fixer<'a> {
     task: &'a mut Stopped,
-    replaced: Vec<Range<u64>>,
+    done: Repaired,
 }
 
 impl Fixer<'_> {
@@ -105,7 +115,8 @@ impl Fixer<'_> {
         }
         let page = PAGE as u64;
         let (low, high) = (now.min(wanted), now.max(wanted));
-        self.replaced
+        self.done
+            .replaced
             .push(low.next_multiple_of(page)..high.next_multiple_of(page));
         Ok(())
     }
@@ -123,7 +134,7 @@ impl Fixer<'_> {
         }
         let args = [stretch.start, stretch.end - stretch.start, 0, 0, 0, 0];
         self.call("munmap", libc::SYS_munmap, args)?;
-        self.replaced.push(stretch.start..stretch.end);
+        self.done.replaced.push(stretch.start..stretch.end);
         stretch.now = None;
         Ok(())
     }
@@ -136,11 +147,12 @@ impl Fixer<'_> {
         match stretch.now {
             Some(now) if now.prot == wanted.prot => Ok(()),
             Some(_) => {
+                self.done.changed.push(stretch.start..stretch.end);
                 let args = [stretch.start, len, wanted.prot as u64, 0, 0, 0];
                 self.call("mprotect", libc::SYS_mprotect, args).map(drop)
             }
             None => {
-                self.replaced.push(stretch.start..stretch.end);
+                self.done.replaced.push(stretch.start..stretch.end);
                 self.map(stretch.start, len, wanted)
             }
         }

@@ -8,16 +8,15 @@
 //! them and cheaper still if the task writes them again, as it tends to. Tracking is exact nevertheless: contents decide.
 
 use crate::error::{Error, Result};
-use crate::huge::Blocks;
-use crate::identity::Known;
+use crate::identity::{Known, merged};
 use crate::image::Reader;
 use crate::layout::Layout;
-use crate::pagemap::{Own, Pagemap, USER_END};
+use crate::pagemap::Own;
 use crate::pristine::Untouched;
 use crate::repair::{Space, repair};
 use crate::store::{PAGE, PAGE_SHIFT, Page, ZEROS};
+use crate::tracker::{Tracker, numbers_of};
 use crate::tree::Tree;
-use crate::uffd::Uffd;
 use crate::{Backend, Checkpointer, MarkId, Stats, View};
 use hashbrown::HashMap;
 use nix::errno::Errno;
@@ -25,9 +24,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use tracee::Stopped;
-
-/// Ranges from this length on are looked at precisely: most of their pages may never have been populated.
-const LONG: u64 = 16 * PAGE as u64;
 
 /// As many untouched pages in a row are dropped by a call of the task rather than overwritten.
 const DROP: u64 = 64;
@@ -48,8 +44,12 @@ pub(crate) struct Rewind {
     layout: Rc<Layout>,
     /// The program break, which the mappings do not show to the byte.
     brk: u64,
-    /// The mappings may have changed.
+    /// The mappings may have changed, wherever.
     stale: bool,
+    /// The mappings may have changed here.
+    changed: Vec<Range<u64>>,
+    /// The task has dropped pages here.
+    dropped: Vec<Range<u64>>,
     /// The caller's word that nothing happened since the last look.
     unchanged: bool,
     stats: Stats,
@@ -64,31 +64,6 @@ struct Mark {
     image: u64,
 }
 
-/// Tells which pages were written. Bound to one memory image.
-#[derive(Debug)]
-struct Tracker {
-    pid: i32,
-    uffd: Uffd,
-    pagemap: Pagemap,
-    /// Counts the images: a process that executes another program has nothing in common with its past.
-    image: u64,
-    blocks: Blocks,
-    found: Vec<Range<u64>>,
-}
-
-impl Tracker {
-    fn new(task: &mut Stopped, image: u64) -> Result<Tracker> {
-        Ok(Tracker {
-            pid: task.pid(),
-            uffd: Uffd::of_task(task)?,
-            pagemap: Pagemap::open(task.pid())?,
-            image,
-            blocks: Blocks::default(),
-            found: Vec::new(),
-        })
-    }
-}
-
 impl Rewind {
     /// Starts to track the task.
     pub(crate) fn new(task: &mut Stopped) -> Result<Rewind> {
@@ -100,6 +75,8 @@ impl Rewind {
             layout: Rc::new(Layout::read(task.pid())?),
             brk: 0,
             stale: true,
+            changed: Vec::new(),
+            dropped: Vec::new(),
             unchanged: false,
             stats: Stats::default(),
         };
@@ -113,19 +90,22 @@ impl Rewind {
         if self.stale || task.pid() != self.tracker.pid {
             return self.look_anew(task);
         }
-        if unchanged {
+        if unchanged && self.changed.is_empty() && self.dropped.is_empty() {
             return Ok(());
         }
-        let pages = self.dirty(true, None)?;
-        if pages
-            .iter()
-            .any(|&page| self.layout.find(page << PAGE_SHIFT).is_none())
-        {
-            // The mappings changed after all. These pages are protected again and no longer show.
+        let mut pages = self.follow_changes(task)?;
+        let versions = [&self.current];
+        self.tracker.dirty(true, &versions, &mut pages)?;
+        let is_unknown = |&page: &u64| self.layout.find(page << PAGE_SHIFT).is_none();
+        if pages.iter().any(is_unknown) {
+            // The mappings changed after all, or were unmapped. These pages are protected again and no longer show.
             self.look_anew(task)?;
         }
         if self.read(task, &pages)? {
-            self.tracker.pagemap.protect()?;
+            self.tracker.protect()?;
+        }
+        if self.tracker.is_due() {
+            self.tracker.survey(&self.layout)?;
         }
         Ok(())
     }
@@ -139,29 +119,29 @@ impl Rewind {
         tracker.blocks.collapse(task, &tracker.uffd, &self.layout, pages)
     }
 
-    /// Pages that may differ from the current version. A long range is mostly page-table entries that never held anything; of
-    /// those only pages count that exist now, or did in the current version (or in `target`).
-    fn dirty(&mut self, protect: bool, target: Option<&Tree>) -> Result<Vec<u64>> {
-        let tracker = &mut self.tracker;
-        tracker.found.clear();
-        tracker
-            .pagemap
-            .written(0..USER_END, protect, &mut tracker.found)?;
-        let (mut pages, mut own) = (Vec::new(), Vec::new());
-        for range in &tracker.found {
-            let numbers = range.start >> PAGE_SHIFT..range.end >> PAGE_SHIFT;
-            if range.end - range.start < LONG {
-                pages.extend(numbers);
-                continue;
-            }
-            own.clear();
-            tracker.pagemap.own(range.clone(), &mut own)?;
-            pages.extend(own.iter().flat_map(|own| numbers_of(&own.range)));
-            pages.extend(self.current.pages_in(numbers.clone()));
-            pages.extend(target.iter().flat_map(|target| target.pages_in(numbers.clone())));
+    /// Brings mappings and tracking up to date where the mappings are known to have changed. Returns the pages there: those
+    /// that the task has, and those that the current version has.
+    fn follow_changes(&mut self, task: &mut Stopped) -> Result<Vec<u64>> {
+        let dropped = std::mem::take(&mut self.dropped);
+        let known = |range: &Range<u64>| self.current.pages_in(numbers_of(range));
+        let mut pages: Vec<u64> = dropped.iter().flat_map(known).collect();
+        if self.changed.is_empty() {
+            return Ok(pages);
         }
-        pages.sort_unstable();
-        pages.dedup();
+        let changed = merged(std::mem::take(&mut self.changed));
+        // Unless all goes well, what is known is out of date.
+        self.stale = true;
+        self.layout = Rc::new(self.tracker.follow(task, &self.layout, &changed)?);
+        pages.extend(self.tracker.change(&self.layout, &changed)?);
+        for range in &changed {
+            let known = self.current.pages_in(numbers_of(range));
+            // What is unmapped needs no second look.
+            let (mapped, gone): (Vec<u64>, Vec<u64>) =
+                (known.into_iter()).partition(|&page| self.layout.find(page << PAGE_SHIFT).is_some());
+            gone.into_iter().for_each(|page| self.current.set(page, None));
+            pages.extend(mapped);
+        }
+        self.stale = false;
         Ok(pages)
     }
 
@@ -183,12 +163,13 @@ impl Rewind {
         };
         self.layout = Rc::new(layout);
         self.brk = task.inject_checked("brk", libc::SYS_brk, [0; 6])?;
-        let mut own = Vec::new();
-        self.tracker.pagemap.own(0..USER_END, &mut own)?;
+        let own = self.tracker.survey(&self.layout)?;
         let pages = self.suspects(&own);
         self.read(task, &pages)?;
-        self.tracker.pagemap.protect()?;
+        self.tracker.protect()?;
         (self.stale, self.unchanged) = (false, false);
+        self.changed.clear();
+        self.dropped.clear();
         Ok(())
     }
 
@@ -224,8 +205,10 @@ impl Rewind {
         let mut dirty = Vec::new();
         if self.stale || task.pid() != self.tracker.pid {
             self.look_anew(task)?;
-        } else if !unchanged {
-            dirty = self.dirty(false, Some(&mark.tree))?;
+        } else if !(unchanged && self.changed.is_empty() && self.dropped.is_empty()) {
+            dirty = self.follow_changes(task)?;
+            let versions = [&self.current, &mark.tree];
+            self.tracker.dirty(false, &versions, &mut dirty)?;
         }
         if mark.image != self.tracker.image {
             return Err(Error::OtherImage {
@@ -255,12 +238,15 @@ impl Rewind {
                 layout: &self.layout,
                 brk: self.brk,
             };
-            for range in repair(task, now, wanted)? {
-                for page in self.current.pages_in(numbers_of(&range)) {
+            let repaired = repair(task, now, wanted)?;
+            for range in &repaired.replaced {
+                for page in self.current.pages_in(numbers_of(range)) {
                     self.current.set(page, None);
                 }
             }
-            self.layout = Rc::new(self.tracker.uffd.register_all()?);
+            let changed = merged(repaired.changed);
+            self.layout = Rc::new(self.tracker.follow(task, &self.layout, &changed)?);
+            self.tracker.change(&self.layout, &changed)?;
             self.brk = mark.brk;
             if self.layout.fits(&mark.layout) {
                 self.stale = false;
@@ -361,8 +347,11 @@ impl Rewind {
     }
 }
 
-fn numbers_of(range: &Range<u64>) -> Range<u64> {
-    range.start >> PAGE_SHIFT..range.end >> PAGE_SHIFT
+/// The range with the pages that it begins and ends in, unless it is empty.
+fn whole_pages(range: &Range<u64>) -> Option<Range<u64>> {
+    let size = PAGE as u64;
+    let pages = range.start / size * size..range.end.checked_next_multiple_of(size)?;
+    (pages.start < pages.end).then_some(pages)
 }
 
 impl Checkpointer for Rewind {
@@ -410,6 +399,14 @@ impl Checkpointer for Rewind {
 
     fn layout_changed(&mut self) {
         self.stale = true;
+    }
+
+    fn layout_changed_in(&mut self, range: Range<u64>) {
+        self.changed.extend(whole_pages(&range));
+    }
+
+    fn memory_dropped(&mut self, range: Range<u64>) {
+        self.dropped.extend(whole_pages(&range));
     }
 
     fn unchanged(&mut self) {

@@ -266,6 +266,7 @@ fn changes_of_code_by_the_supervisor_are_part_of_the_state() {
         let at = machine.argument() + 32;
         let (plain, plain_dump, before) = (machine.mark(), machine.dump(), machine.identity());
         machine.task().memory().write_forced(at, &[0xcc]).unwrap();
+        machine.marks.layout_changed();
         let hooked = machine.identity();
         assert_ne!(hooked, before, "{backend}");
         let (with_hook, hooked_dump) = (machine.mark(), machine.dump());

@@ -85,13 +85,14 @@ impl Code {
         self.armed = false;
     }
 
-    /// There will be a second thread: from now on all hooks are in place.
-    pub fn arm(&mut self, task: &Stopped) -> Result<(), Failure> {
+    /// There will be a second thread: from now on all hooks are in place. Returns whether code was changed for that.
+    pub fn arm(&mut self, task: &Stopped) -> Result<bool, Failure> {
         if self.armed {
-            return Ok(());
+            return Ok(false);
         }
         self.armed = true;
-        self.write(task, u64::MIN..u64::MAX)
+        self.write(task, u64::MIN..u64::MAX)?;
+        Ok(true)
     }
 
     /// Is the `int3` of this site in the code, or only its place reserved?

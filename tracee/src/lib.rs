@@ -58,6 +58,7 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("tracee supports x86-64 Linux only");
 
+mod areas;
 pub mod auxv;
 mod child;
 mod cpuid;
@@ -79,6 +80,7 @@ mod task;
 mod ticker;
 mod xstate;
 
+pub use areas::Area;
 pub use auxv::InitialStack;
 pub use child::Step as SpawnStep;
 pub use cpuid::{Cpuid, cpuid};

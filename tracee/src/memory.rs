@@ -17,7 +17,6 @@ use std::os::unix::fs::FileExt;
 /// Ranges per system call (`IOV_MAX`).
 const BATCH: usize = 1024;
 const PAGE: u64 = 4096;
-const NO_RANGE: RemoteIoVec = RemoteIoVec { base: 0, len: 0 };
 
 /// Access to the memory of a task, while it is stopped.
 #[derive(Debug, Clone, Copy)]
@@ -176,14 +175,12 @@ impl<'a> Memory<'a> {
     }
 
     fn read_batch(&self, batch: &[(u64, usize)], buffer: &mut [u8]) -> Result<()> {
-        let mut remote = [NO_RANGE; BATCH];
-        for (slot, &(addr, len)) in remote.iter_mut().zip(batch) {
-            *slot = RemoteIoVec {
-                base: addr as usize,
-                len,
-            };
-        }
-        match process_vm_readv(self.pid(), &mut [IoSliceMut::new(buffer)], &remote[..batch.len()]) {
+        let range = |&(addr, len): &(u64, usize)| RemoteIoVec {
+            base: addr as usize,
+            len,
+        };
+        let remote: Vec<RemoteIoVec> = batch.iter().map(range).collect();
+        match process_vm_readv(self.pid(), &mut [IoSliceMut::new(buffer)], &remote) {
             Ok(n) if n == buffer.len() => return Ok(()),
             Ok(_) | Err(Errno::EFAULT) => {}
             Err(errno) => return Err(self.failure("process_vm_readv", errno, batch[0].0)),
@@ -207,18 +204,14 @@ impl<'a> Memory<'a> {
     }
 
     fn write_batch(&self, batch: &[(u64, &[u8])]) -> Result<()> {
-        let mut remote = [NO_RANGE; BATCH];
-        let mut local = [IoSlice::new(&[]); BATCH];
-        let mut total = 0;
-        for (i, &(addr, bytes)) in batch.iter().enumerate() {
-            remote[i] = RemoteIoVec {
-                base: addr as usize,
-                len: bytes.len(),
-            };
-            local[i] = IoSlice::new(bytes);
-            total += bytes.len();
-        }
-        match process_vm_writev(self.pid(), &local[..batch.len()], &remote[..batch.len()]) {
+        let range = |&(addr, bytes): &(u64, &[u8])| RemoteIoVec {
+            base: addr as usize,
+            len: bytes.len(),
+        };
+        let remote: Vec<RemoteIoVec> = batch.iter().map(range).collect();
+        let local: Vec<IoSlice> = batch.iter().map(|(_, bytes)| IoSlice::new(bytes)).collect();
+        let total: usize = batch.iter().map(|(_, bytes)| bytes.len()).sum();
+        match process_vm_writev(self.pid(), &local, &remote) {
             Ok(n) if n == total => Ok(()),
             Ok(_) | Err(Errno::EFAULT) => batch
                 .iter()

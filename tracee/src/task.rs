@@ -18,6 +18,8 @@ pub(crate) struct Task {
     pub(crate) scratch: Option<Scratch>,
     /// `/proc/PID/mem`, opened on first use. Bound to one memory image, so closed at `exec`.
     pub(crate) mem: OnceCell<File>,
+    /// `/proc/PID/maps`, likewise.
+    pub(crate) maps: OnceCell<File>,
     reaped: bool,
     bound_to_thread: PhantomData<*const ()>,
 }
@@ -75,6 +77,7 @@ impl Task {
             pid,
             scratch: None,
             mem: OnceCell::new(),
+            maps: OnceCell::new(),
             reaped: false,
             bound_to_thread: PhantomData,
         }
@@ -91,6 +94,7 @@ impl Task {
     pub(crate) fn forget_image(&mut self) {
         self.scratch = None;
         self.mem = OnceCell::new();
+        self.maps = OnceCell::new();
     }
 
     /// Kills and reaps. Idempotent.

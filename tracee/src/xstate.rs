@@ -6,8 +6,8 @@
 use crate::error::Result;
 use crate::sys;
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use xxhash_rust::xxh3::xxh3_128;
 
 /// More than any XSAVE area of today; the real length is learnt at the first read.
 const LARGEST: usize = 64 * 1024;
@@ -37,7 +37,14 @@ const MXCSR_INITIAL: u32 = 0x1f80;
 /// Linux's default protection-key rights: all keys but 0 denied.
 const PKRU_INITIAL: u32 = 0x5555_5554;
 
-static LENGTH: AtomicUsize = AtomicUsize::new(LARGEST);
+/// How long the area is on this machine, in bytes; learnt at the first read.
+struct Lengths {
+    all: usize,
+    /// AMX tiles are three quarters of the area where there are any, at its end, and hardly ever in use.
+    without_tiles: usize,
+}
+
+static LENGTHS: OnceLock<Lengths> = OnceLock::new();
 
 /// The extended state of one (virtual or kernel) thread, in canonical form.
 ///
@@ -48,15 +55,33 @@ static LENGTH: AtomicUsize = AtomicUsize::new(LARGEST);
 /// Copies share the bytes: a checkpoint has one for each thread, and most threads did not run since the last.
 #[derive(Clone, PartialEq, Eq)]
 pub struct XState {
-    bytes: Arc<[u8]>,
+    area: Arc<Area>,
 }
 
+#[derive(Clone)]
+struct Area {
+    bytes: Box<[u8]>,
+    /// Found once for all copies.
+    digest: OnceLock<u128>,
+}
+
+impl PartialEq for Area {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Area {}
+
 impl Hash for XState {
-    /// Without what lies behind the last component in use: there are thousands of zeros where a machine has AMX.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        // Protection keys are counted always, as the kernel gives them whether in use or not.
-        let used = area_len(self.features_in_use() | 1 << FEATURE_PKRU);
-        self.bytes[..used.min(self.bytes.len())].hash(hasher);
+        let digest = self.area.digest.get_or_init(|| {
+            // Without what lies behind the last component in use: there are thousands of zeros where a machine has AMX.
+            // Protection keys are counted always, as the kernel gives them whether in use or not.
+            let used = area_len(self.features_in_use() | 1 << FEATURE_PKRU);
+            xxh3_128(&self.bytes()[..used.min(self.bytes().len())])
+        });
+        hasher.write_u128(*digest);
     }
 }
 
@@ -64,11 +89,11 @@ impl std::fmt::Debug for XState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Not the bytes: there are thousands, nearly all zero.
         f.debug_struct("XState")
-            .field("len", &self.bytes.len())
+            .field("len", &self.bytes().len())
             .field("features_in_use", &format_args!("{:#x}", self.features_in_use()))
             .field(
                 "nonzero_bytes",
-                &self.bytes.iter().filter(|&&byte| byte != 0).count(),
+                &self.bytes().iter().filter(|&&byte| byte != 0).count(),
             )
             .finish()
     }
@@ -85,20 +110,46 @@ pub struct Component {
 
 impl XState {
     pub(crate) fn read(pid: i32) -> Result<Self> {
-        let mut bytes = vec![0; LENGTH.load(Ordering::Relaxed)];
-        let len = sys::get_xstate(pid, &mut bytes)?;
-        LENGTH.store(len, Ordering::Relaxed);
-        bytes.truncate(len);
-        Ok(XState { bytes: bytes.into() }.into_canonical())
+        let Some(lengths) = LENGTHS.get() else {
+            return Self::read_first(pid);
+        };
+        let mut bytes = vec![0; lengths.all];
+        sys::get_xstate(pid, &mut bytes[..lengths.without_tiles])?;
+        if word(&bytes, OFFSET_XFEATURES) & (1 << FEATURE_TILE_DATA) != 0 {
+            sys::get_xstate(pid, &mut bytes)?;
+        }
+        Ok(XState::new(bytes).into_canonical())
+    }
+
+    fn read_first(pid: i32) -> Result<Self> {
+        let mut bytes = vec![0; LARGEST];
+        let all = sys::get_xstate(pid, &mut bytes)?;
+        bytes.truncate(all);
+        let features = word(&bytes, OFFSET_XCR0) & !(1 << FEATURE_TILE_DATA);
+        let without_tiles = area_len(features).min(all);
+        LENGTHS.get_or_init(|| Lengths { all, without_tiles });
+        Ok(XState::new(bytes).into_canonical())
+    }
+
+    fn new(bytes: impl Into<Box<[u8]>>) -> Self {
+        let area = Area {
+            bytes: bytes.into(),
+            digest: OnceLock::new(),
+        };
+        XState { area: Arc::new(area) }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.area.bytes
     }
 
     pub(crate) fn write(&self, pid: i32) -> Result<()> {
-        sys::set_xstate(pid, &self.bytes)
+        sys::set_xstate(pid, self.bytes())
     }
 
     /// Takes bytes that [`XState::as_bytes`] gave; none if they are too short for an XSAVE area.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        (bytes.len() >= LEGACY_LEN + HEADER_LEN).then(|| XState { bytes: bytes.into() }.into_canonical())
+        (bytes.len() >= LEGACY_LEN + HEADER_LEN).then(|| XState::new(bytes).into_canonical())
     }
 
     pub(crate) fn into_canonical(mut self) -> Self {
@@ -108,16 +159,16 @@ impl XState {
 
     /// Takes back "in use" from components that hold their initial value.
     fn canonicalise(&mut self) {
-        let zero = |range: std::ops::Range<usize>| self.bytes[range].iter().all(|&byte| byte == 0);
+        let zero = |range: std::ops::Range<usize>| self.bytes()[range].iter().all(|&byte| byte == 0);
         let mut features = self.features_in_use();
-        if self.bytes[..2] == FCW_INITIAL.to_le_bytes() && zero(2..OFFSET_MXCSR) && zero(X87_REGISTERS) {
+        if self.bytes()[..2] == FCW_INITIAL.to_le_bytes() && zero(2..OFFSET_MXCSR) && zero(X87_REGISTERS) {
             features &= !FEATURE_X87;
         }
         if self.mxcsr() == MXCSR_INITIAL && zero(SSE_REGISTERS) {
             features &= !FEATURE_SSE;
         }
         for (feature, Component { offset, len }) in extended(features) {
-            if offset + len <= self.bytes.len() && zero(offset..offset + len) {
+            if offset + len <= self.bytes().len() && zero(offset..offset + len) {
                 features &= !(1 << feature);
             }
         }
@@ -128,11 +179,13 @@ impl XState {
 
     /// The whole area.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
+        self.bytes()
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        Arc::make_mut(&mut self.bytes)
+        let area = Arc::make_mut(&mut self.area);
+        area.digest = OnceLock::new();
+        &mut area.bytes
     }
 
     /// Gives every component that is not in use the bytes of `initial`, as the processor would on restoring it.
@@ -140,7 +193,7 @@ impl XState {
         let in_use = self.features_in_use();
         let bytes = self.bytes_mut();
         let mut reset = |range: std::ops::Range<usize>| {
-            bytes[range.clone()].copy_from_slice(&initial.bytes[range]);
+            bytes[range.clone()].copy_from_slice(&initial.bytes()[range]);
         };
         if in_use & FEATURE_X87 == 0 {
             reset(0..OFFSET_MXCSR);
@@ -150,7 +203,7 @@ impl XState {
             reset(SSE_REGISTERS);
         }
         for (_, Component { offset, len }) in extended(!in_use) {
-            if offset + len <= initial.bytes.len() {
+            if offset + len <= initial.bytes().len() {
                 reset(offset..offset + len);
             }
         }
@@ -179,14 +232,14 @@ impl XState {
     /// SSE control and status.
     pub fn mxcsr(&self) -> u32 {
         let mut bytes = [0; 4];
-        bytes.copy_from_slice(&self.bytes[OFFSET_MXCSR..OFFSET_MXCSR + 4]);
+        bytes.copy_from_slice(&self.bytes()[OFFSET_MXCSR..OFFSET_MXCSR + 4]);
         u32::from_le_bytes(bytes)
     }
 
     /// The component's bytes; none if the machine has no such component or the buffer does not reach it.
     pub fn component(&self, feature: u32) -> Option<&[u8]> {
         let Component { offset, len } = component(feature)?;
-        self.bytes.get(offset..offset + len)
+        self.bytes().get(offset..offset + len)
     }
 
     /// Replaces the first bytes of a component; `false` if there is no such component, or it is not that long.
@@ -195,7 +248,7 @@ impl XState {
             return false;
         };
         let enabled = self.features_enabled() & (1 << feature) != 0;
-        if !enabled || bytes.len() > len || offset + len > self.bytes.len() {
+        if !enabled || bytes.len() > len || offset + len > self.bytes().len() {
             return false;
         }
         self.bytes_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
@@ -206,24 +259,28 @@ impl XState {
 
     /// The state with which a signal handler (or a new program) starts, in a buffer like this one.
     pub fn initial(&self) -> XState {
-        let mut bytes = vec![0; self.bytes.len()];
+        let mut bytes = vec![0; self.bytes().len()];
         // The legacy fields that do not depend on a thread's history: MXCSR mask, and the kernel's own.
         bytes[OFFSET_MXCSR + 4..OFFSET_MXCSR + 8]
-            .copy_from_slice(&self.bytes[OFFSET_MXCSR + 4..OFFSET_MXCSR + 8]);
-        bytes[OFFSET_XCR0..LEGACY_LEN].copy_from_slice(&self.bytes[OFFSET_XCR0..LEGACY_LEN]);
+            .copy_from_slice(&self.bytes()[OFFSET_MXCSR + 4..OFFSET_MXCSR + 8]);
+        bytes[OFFSET_XCR0..LEGACY_LEN].copy_from_slice(&self.bytes()[OFFSET_XCR0..LEGACY_LEN]);
         bytes[..2].copy_from_slice(&FCW_INITIAL.to_le_bytes());
         bytes[OFFSET_MXCSR..OFFSET_MXCSR + 4].copy_from_slice(&MXCSR_INITIAL.to_le_bytes());
-        let mut state = XState { bytes: bytes.into() };
+        let mut state = XState::new(bytes);
         // Only where the machine has protection keys.
         state.set_component(FEATURE_PKRU, &PKRU_INITIAL.to_le_bytes());
         state
     }
 
     fn u64_at(&self, offset: usize) -> u64 {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&self.bytes[offset..offset + 8]);
-        u64::from_le_bytes(bytes)
+        word(self.bytes(), offset)
     }
+}
+
+fn word(area: &[u8], offset: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&area[offset..offset + 8]);
+    u64::from_le_bytes(bytes)
 }
 
 /// Where a component past the legacy area lies on this machine.

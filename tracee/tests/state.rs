@@ -4,7 +4,7 @@ mod common;
 
 use common::{Guest, mmap_args, next, pid_as_exit_code, run_all};
 use nix::errno::Errno;
-use tracee::{Error, Stop};
+use tracee::{Area, Error, Stop};
 
 #[test]
 fn a_breakpoint_can_be_put_into_read_only_code() {
@@ -110,4 +110,21 @@ fn many_ranges_are_transferred_in_batches() {
         panic!("no fault")
     };
     assert_eq!(fault.addr, 0x10);
+}
+
+#[test]
+fn areas_that_are_asked_for_one_by_one_are_those_of_the_list() {
+    let task = next(pid_as_exit_code().start());
+    let list = procfs::process::Process::new(task.pid()).unwrap().maps().unwrap();
+    let mut listed: Vec<Area> = list.into_iter().map(Area::from).collect();
+    // The kernel's own page is no area.
+    listed.retain(|area| area.range.end < 1 << 47);
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(area) = task.area_from(at).unwrap() {
+        at = area.range.end;
+        found.push(area);
+    }
+    assert!(found.len() > 2);
+    assert_eq!(found, listed);
 }

@@ -127,7 +127,7 @@ impl Machine {
                     self.task = Some(task);
                     return true;
                 }
-                Stop::Seccomp { nr } if LAYOUT.contains(&nr) => self.marks.layout_changed(),
+                Stop::Seccomp { nr } if LAYOUT.contains(&nr) => task = self.layout_call(task, nr),
                 // What these leave in memory differs from process to process.
                 Stop::Seccomp {
                     nr: libc::SYS_set_tid_address,
@@ -151,6 +151,27 @@ impl Machine {
                 other => panic!("{other:?} at {:x?}", task.regs()),
             }
         }
+    }
+
+    /// Lets the task make a memory call and tells the checkpoints where it changed something, as far as that is known.
+    fn layout_call(&mut self, task: Stopped, nr: i64) -> Stopped {
+        let [start, len, third, ..] = task.regs().unwrap().args();
+        let running = task.resume(Resume::Syscall, None).expect("resume");
+        let task = match running.wait_ignoring_ticks().expect("wait") {
+            Outcome::Stopped(task) => task,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(*task.stop(), Stop::SyscallExit);
+        let result = task.regs().unwrap().rax;
+        match nr {
+            libc::SYS_mmap if (result as i64) >= 0 => self.marks.layout_changed_in(result..result + len),
+            libc::SYS_munmap | libc::SYS_mprotect => self.marks.layout_changed_in(start..start + len),
+            libc::SYS_madvise if third as i32 == libc::MADV_DONTNEED => {
+                self.marks.memory_dropped(start..start + len);
+            }
+            _ => self.marks.layout_changed(),
+        }
+        task
     }
 
     pub fn steps(&mut self, n: usize) {

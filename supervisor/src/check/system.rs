@@ -2,7 +2,7 @@
 
 use super::properties::{self, Ending, Properties, Violation};
 use crate::error::Failure;
-use crate::session::{Options, Session, Snapshot, TIMEOUT};
+use crate::session::{Change, Options, Session, Snapshot, TIMEOUT};
 use crate::trace::End;
 use checkpoint::{Backend, Checkpointer, MarkId, View};
 use explore::{Candidate, Choice, Footprint, Menu, Report, StepReport, System};
@@ -129,6 +129,13 @@ impl CheckSystem {
     fn at_hand(&mut self) -> Result<(&mut dyn Checkpointer, &mut Stopped), Failure> {
         let session = self.session.as_mut().ok_or_else(gone)?;
         let checkpoints = self.checkpoints.as_mut().ok_or_else(gone)?;
+        for change in session.take_layout_changes() {
+            match change {
+                Change::Anywhere => checkpoints.layout_changed(),
+                Change::Mapped(range) => checkpoints.layout_changed_in(range),
+                Change::Dropped(range) => checkpoints.memory_dropped(range),
+            }
+        }
         // Until they have looked again.
         if std::mem::take(&mut self.known) {
             checkpoints.unchanged();
@@ -278,14 +285,12 @@ impl System for CheckSystem {
         self.path.push(choice);
         self.faults_used += u32::from(choice.alternative != 0);
         let session = self.session()?;
-        let layout = session.layout_version();
         let time = session.model().clock.now();
         let announced = match choice.alternative {
             0 => session.footprint(choice.thread),
             _ => Footprint::global(),
         };
         session.step_as(choice.thread, choice.alternative)?;
-        let layout_changed = session.layout_version() != layout;
         let mut report = StepReport::running();
         if session.model().clock.now() != time {
             // Time passed for everybody.
@@ -304,9 +309,6 @@ impl System for CheckSystem {
                 }
             }
             None => report.violations.extend(properties::standing(session)),
-        }
-        if layout_changed && let Some(checkpoints) = &mut self.checkpoints {
-            checkpoints.layout_changed();
         }
         Ok(report)
     }

@@ -1,6 +1,7 @@
 //! System calls: the model decides, the session carries out.
 
 use super::Session;
+use super::layout::Change;
 use super::step::Flow;
 use crate::error::Failure;
 use crate::trace::{End, Operation};
@@ -143,7 +144,7 @@ impl Session {
 
     fn in_kernel(&mut self, call: Call, args: [u64; 6]) -> Result<i64, Failure> {
         let result = self.task()?.inject(i64::from(call.sysno.id()), args)?;
-        self.layout_changed();
+        self.layout_changed(change_of(call.sysno, args, result));
         if matches!(call.sysno, Sysno::munmap | Sysno::mremap) && result >= 0 {
             self.code.unmapped(args[0], args[1]);
         }
@@ -173,8 +174,11 @@ impl Session {
             .task
             .as_ref()
             .ok_or_else(|| Failure::unsupported("the program under test is gone"))?;
-        self.code.arm(task)?;
+        let armed = self.code.arm(task)?;
         let xstate = Some(task.xstate()?);
+        if armed {
+            self.layout_changed(Change::Anywhere);
+        }
         self.contexts.insert(
             spawn.child,
             super::Context {
@@ -191,6 +195,20 @@ impl Session {
         let mut failure = Failure::unsupported(format!("{what} in thread {tid} cannot be modelled: {why}"));
         failure.details = self.backtrace(&regs);
         failure.hint("docs/syscalls.md says what becomes of each system call and why")
+    }
+}
+
+/// Where a memory call changed the mappings.
+fn change_of(sysno: Sysno, args: [u64; 6], result: i64) -> Change {
+    let [start, len, third, flags, ..] = args;
+    let range = |start: u64, len: u64| start..start.saturating_add(len);
+    match sysno {
+        Sysno::mmap if result >= 0 && flags as i32 & libc::MAP_GROWSDOWN == 0 => {
+            Change::Mapped(range(result as u64, len))
+        }
+        Sysno::munmap | Sysno::mprotect | Sysno::pkey_mprotect => Change::Mapped(range(start, len)),
+        Sysno::madvise if third as i32 == libc::MADV_DONTNEED => Change::Dropped(range(start, len)),
+        _ => Change::Anywhere,
     }
 }
 

@@ -3,8 +3,8 @@
 //! A breakpoint is one more hook: an `int3` whose displaced instruction lives in a scratch slot. So nothing must be
 //! removed and put back to go past one, and an interrupted transition does, in the end, exactly what it would have done.
 
-use super::Session;
 use super::step::Flow;
+use super::{Change, Session};
 use crate::error::Failure;
 use crate::trace::{Operation, Step};
 use std::collections::BTreeMap;
@@ -160,7 +160,7 @@ impl Session {
         let Some((slot, original)) = self.code.displace_at(task, address)? else {
             return Ok(false);
         };
-        self.layout_changed();
+        self.layout_changed(Change::Anywhere);
         self.debug
             .breakpoints
             .insert(address, Breakpoint::Own { slot, original });
@@ -197,6 +197,7 @@ impl Session {
         };
         if let Some(original) = original {
             self.task()?.memory().write_forced(address, &[original])?;
+            self.layout_changed(Change::Anywhere);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Which threads can move.
 
 use super::Session;
-use super::memory::TaskMemory;
+use super::memory::Gathered;
 use crate::hooks::{self, Blocked};
 use std::collections::BTreeSet;
 use syscall_model::{Pending, Sysno, Tid, Wake};
@@ -71,12 +71,14 @@ impl Session {
     pub(super) fn look_at_locks(&mut self) {
         self.locks.clear();
         let Some(task) = &self.task else { return };
-        let memory = TaskMemory::new(task);
-        for (&tid, context) in &self.contexts {
-            let sync = context.hook.as_ref().and_then(|hook| hook.sync.as_ref());
-            if let Some(op) = sync {
-                self.locks.insert(tid, hooks::would_block(op, tid, &memory));
-            }
+        let operation = |(&tid, context): (&Tid, &'_ super::Context)| {
+            let sync = context.hook.as_ref()?.sync.as_ref()?;
+            Some((tid, sync.clone()))
+        };
+        let operations: Vec<_> = self.contexts.iter().filter_map(operation).collect();
+        let memory = Gathered::new(task, operations.iter().map(|(_, op)| op.object));
+        for (tid, op) in operations {
+            self.locks.insert(tid, hooks::would_block(&op, tid, &memory));
         }
     }
 

@@ -1,7 +1,7 @@
 //! A new program image, and file mappings: the few things that must be done inside the task.
 
 use super::step::Flow;
-use super::{Context, Options, Session};
+use super::{Change, Context, Options, Session};
 use crate::error::Failure;
 use crate::program::Program;
 use rand_chacha::ChaCha8Rng;
@@ -42,7 +42,7 @@ impl Session {
             tracee::fault_cpuid_here()?;
         }
         let maps = crate::code::read_maps(task.pid())?;
-        self.layout_changed();
+        self.layout_changed(Change::Anywhere);
         self.code.reset();
         let Some(task) = self.task.as_mut() else {
             return Ok(());
@@ -123,7 +123,7 @@ impl Session {
 
     /// Maps a file into the program; the raw result of `mmap`.
     pub(super) fn map_file(&mut self, map: MapFile) -> Result<i64, Failure> {
-        self.layout_changed();
+        self.layout_changed(Change::Anywhere);
         match &map.source {
             MapSource::Host(path) => self.map_host_file(&map, path),
             MapSource::Bytes(bytes) => self.map_bytes(&map, bytes),

@@ -33,6 +33,59 @@ impl hooks::GuestMemory for TaskMemory<'_> {
     }
 }
 
+/// Memory of the stopped task around some addresses, read in one call; the rest is read when asked for.
+pub struct Gathered<'a> {
+    rest: TaskMemory<'a>,
+    /// Addresses and lengths, one after the other in `bytes`.
+    pieces: Vec<(u64, usize)>,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Gathered<'a> {
+    /// As much as a lock of the C library takes, at each of these addresses.
+    pub fn new(task: &'a Stopped, addresses: impl Iterator<Item = u64>) -> Self {
+        const LOCK: u64 = 56;
+        const PAGE: u64 = 4096;
+        let mut pieces: Vec<(u64, usize)> = addresses
+            // Never across a page: the next one may not be there.
+            .map(|at| (at, LOCK.min(PAGE - at % PAGE) as usize))
+            .collect();
+        pieces.sort_unstable();
+        pieces.dedup();
+        let mut bytes = vec![0; pieces.iter().map(|piece| piece.1).sum()];
+        if pieces.len() < 2 || task.memory().read_many(&pieces, &mut bytes).is_err() {
+            pieces.clear();
+        }
+        Self {
+            rest: TaskMemory::new(task),
+            pieces,
+            bytes,
+        }
+    }
+
+    fn piece(&self, address: u64, len: usize) -> Option<&[u8]> {
+        let mut at = 0;
+        for &(start, size) in &self.pieces {
+            let skip = address.wrapping_sub(start);
+            if skip < size as u64 && skip as usize + len <= size {
+                return self.bytes.get(at + skip as usize..at + skip as usize + len);
+            }
+            at += size;
+        }
+        None
+    }
+}
+
+impl hooks::GuestMemory for Gathered<'_> {
+    fn read(&self, address: u64, buffer: &mut [u8]) -> Option<()> {
+        match self.piece(address, buffer.len()) {
+            Some(bytes) => buffer.copy_from_slice(bytes),
+            None => hooks::GuestMemory::read(&self.rest, address, buffer)?,
+        }
+        Some(())
+    }
+}
+
 /// The real file system, and the files in `/proc/self` that only the live process knows.
 #[derive(Clone, Debug)]
 pub struct ProcessHost {

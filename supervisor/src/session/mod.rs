@@ -9,6 +9,7 @@
 //! - `signals.rs`: delivery of signals, faults
 //! - `emulate.rs`: instructions that differ from run to run
 //! - `image.rs`: a new program image, file mappings
+//! - `layout.rs`: changes of the mappings, for whoever keeps something about them
 //! - `spin.rs`: loops that wait for another thread without saying so
 //! - `stacks.rs`: what every thread is doing, for people
 //! - `sharing.rs`: which memory threads share; data races
@@ -32,6 +33,7 @@ mod hooked;
 mod idle;
 mod image;
 mod inputs;
+mod layout;
 mod memory;
 mod residue;
 mod sharing;
@@ -45,6 +47,7 @@ mod timeouts;
 pub use context::Context;
 pub use debug::Advance;
 pub use inputs::{InputRecord, Inputs};
+pub use layout::Change;
 pub use memory::{ProcessHost, TaskMemory};
 pub use sharing::Race;
 pub use snapshot::Snapshot;
@@ -122,7 +125,10 @@ pub struct Session {
     objects: RefCell<Option<(usize, Rc<Objects>)>>,
     /// The mappings as of some version, for [`sharing`].
     mappings: Option<(u64, Arc<Vec<Mapping>>)>,
-    regions: residue::Regions,
+    /// The mappings that threads have their stacks in, as of some layout.
+    stacks: BTreeMap<Tid, residue::Region>,
+    /// Changes of the mappings that the checkpoints were not told of.
+    changes: Vec<layout::Change>,
     /// Invisible operations of the transition under way.
     transit: step::Transit,
     debug: debug::Debug,
@@ -166,7 +172,8 @@ impl Session {
             mappings: None,
             symbols: RefCell::default(),
             objects: RefCell::default(),
-            regions: None,
+            stacks: BTreeMap::new(),
+            changes: Vec::new(),
             transit: step::Transit::default(),
             debug: debug::Debug::default(),
             _ticker: ticker,
@@ -202,18 +209,6 @@ impl Session {
     /// How the execution ended, if it has.
     pub fn end(&self) -> Option<&End> {
         self.ended.as_ref()
-    }
-
-    /// Changes whenever the mappings of the task may have.
-    pub fn layout_version(&self) -> u64 {
-        self.layout_version
-    }
-
-    /// The mappings of the task may have changed.
-    fn layout_changed(&mut self) {
-        self.layouts += 1;
-        self.layout_version = self.layouts;
-        self.regions = None;
     }
 
     /// Address ranges that are the supervisor's own: where injected calls and displaced instructions are.

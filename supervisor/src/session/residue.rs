@@ -11,11 +11,10 @@
 
 use super::Session;
 use crate::error::Failure;
-use procfs::process::{MMPermissions, MMapPath, Process};
+use procfs::process::MMapPath;
 use std::ops::Range;
-use std::sync::Arc;
 use syscall_model::Tid;
-use tracee::Regs;
+use tracee::{Area, Regs};
 
 const PAGE: usize = 4096;
 const ZEROS: [u8; PAGE] = [0; PAGE];
@@ -25,15 +24,14 @@ const RED_ZONE: u64 = 128;
 /// A mapping, as far as it matters for stacks.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
+    /// The layout in which this holds.
+    layout: u64,
     range: Range<u64>,
     /// The kernel calls it the main stack.
     is_main_stack: bool,
     /// Private anonymous memory right above a mapping that nobody may touch.
     is_guarded: bool,
 }
-
-/// All mappings, in order. `None`: they have changed since they were read.
-pub(super) type Regions = Option<Arc<Vec<Region>>>;
 
 impl Session {
     /// Wipes what `tid`, which stands or ended at `regs`, left below its stack pointer.
@@ -46,18 +44,23 @@ impl Session {
             return Ok(());
         };
         let mut top = regs.rsp.saturating_sub(RED_ZONE);
-        let mut page = [0; PAGE];
+        let mut pages = [0; 2 * PAGE];
         while top > stack {
-            let bottom = ((top - 1) & !(PAGE as u64 - 1)).max(stack);
-            let used = &mut page[..(top - bottom) as usize];
+            // What is left of this page, and the next one: as a rule that is where the residue ends.
+            let page = (top - 1) & !(PAGE as u64 - 1);
+            let bottom = page.saturating_sub(PAGE as u64).max(stack);
+            let used = &mut pages[..(top - bottom) as usize];
             let memory = self.task()?.memory();
             memory.read(bottom, used)?;
-            let is_blank = *used == ZEROS[..used.len()];
-            if is_blank && used.len() == PAGE {
-                break;
-            }
-            if !is_blank {
-                memory.write(bottom, &ZEROS[..used.len()])?;
+            let (next, this) = used.split_at(page.max(stack).saturating_sub(bottom) as usize);
+            for (start, piece) in [(page.max(stack), this), (bottom, next)] {
+                let is_blank = *piece == ZEROS[..piece.len()];
+                if is_blank && piece.len() == PAGE {
+                    return Ok(());
+                }
+                if !is_blank {
+                    memory.write(start, &ZEROS[..piece.len()])?;
+                }
             }
             top = bottom;
         }
@@ -75,14 +78,7 @@ impl Session {
 
     /// Where the stack of the thread begins, if it is known to be a stack and its alone.
     fn stack_below(&mut self, tid: Tid, regs: &Regs) -> Result<Option<u64>, Failure> {
-        let regions = self.regions()?;
-        let after = regions.partition_point(|region| region.range.start <= regs.rsp);
-        let Some(region) = regions[..after]
-            .last()
-            .filter(|region| region.range.contains(&regs.rsp))
-        else {
-            // The main stack has grown.
-            self.regions = None;
+        let Some(region) = self.region_of(tid, regs.rsp)? else {
             return Ok(None);
         };
         let is_thread_stack = region.is_guarded && (regs.rsp..region.range.end).contains(&regs.fs_base);
@@ -94,34 +90,33 @@ impl Session {
         Ok(is_stack.then_some(region.range.start))
     }
 
-    fn regions(&mut self) -> Result<Arc<Vec<Region>>, Failure> {
-        if let Some(regions) = &self.regions {
-            return Ok(Arc::clone(regions));
+    /// The mapping that a thread's stack pointer is in.
+    fn region_of(&mut self, tid: Tid, sp: u64) -> Result<Option<Region>, Failure> {
+        let version = self.layout_version();
+        let is_known = |region: &&Region| region.layout == version && region.range.contains(&sp);
+        if let Some(region) = self.stacks.get(&tid).filter(is_known) {
+            return Ok(Some(region.clone()));
         }
-        let regions = Arc::new(read_regions(self.task()?.pid())?);
-        self.regions = Some(Arc::clone(&regions));
-        Ok(regions)
+        let task = self.task()?;
+        let Some(area) = task.area_from(sp)?.filter(|area| area.range.contains(&sp)) else {
+            return Ok(None);
+        };
+        let is_plain = area.name == MMapPath::Anonymous && !area.shared && area.prot & libc::PROT_WRITE != 0;
+        let region = Region {
+            layout: version,
+            is_main_stack: area.name == MMapPath::Stack,
+            is_guarded: is_plain && is_guard(task.area_from(area.range.start - 1)?, area.range.start),
+            range: area.range,
+        };
+        // The main stack grows without a call.
+        if !region.is_main_stack {
+            self.stacks.insert(tid, region.clone());
+        }
+        Ok(Some(region))
     }
 }
 
-fn read_regions(pid: i32) -> Result<Vec<Region>, Failure> {
-    let fail = |error| Failure::unsupported(format!("cannot read the memory map of the program: {error}"));
-    let maps = Process::new(pid)
-        .and_then(|process| process.maps())
-        .map_err(fail)?;
-    let usable = MMPermissions::READ | MMPermissions::WRITE | MMPermissions::EXECUTE;
-    let mut guard_end = 0;
-    let mut regions = Vec::new();
-    for map in maps {
-        let (start, end) = map.address;
-        let is_anonymous =
-            matches!(map.pathname, MMapPath::Anonymous) && !map.perms.contains(MMPermissions::SHARED);
-        regions.push(Region {
-            range: start..end,
-            is_main_stack: matches!(map.pathname, MMapPath::Stack),
-            is_guarded: is_anonymous && map.perms.contains(MMPermissions::WRITE) && guard_end == start,
-        });
-        guard_end = if map.perms.intersects(usable) { 0 } else { end };
-    }
-    Ok(regions)
+/// Is this an area that nobody may touch, and that ends there?
+fn is_guard(area: Option<Area>, end: u64) -> bool {
+    area.is_some_and(|area| area.range.end == end && area.prot == libc::PROT_NONE)
 }

@@ -1,7 +1,6 @@
 //! The extended state without the task's memory: what a checkpoint saves beside the pages, and what identifies it.
 
 use super::idle::Quiet;
-use super::residue::Regions;
 use super::{Context, Crash, Session};
 use crate::code::{Code, Mapping};
 use crate::error::Failure;
@@ -14,7 +13,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use syscall_model::{Model, Tid};
 use tracee::{Stopped, XState};
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::xxh3_128;
 
 /// Everything of a [`Session`] that moves together with the memory of its task.
 #[derive(Clone)]
@@ -31,8 +30,24 @@ pub struct Snapshot {
     mappings: Option<(u64, Arc<Vec<Mapping>>)>,
     ended: Option<End>,
     crash: Option<Crash>,
-    regions: Regions,
     locks: BTreeMap<Tid, Blocked>,
+}
+
+/// Bytes of a model without much in it.
+const TYPICAL: usize = 8 << 10;
+
+/// All that is fed to it, to be hashed at once: a model is a thousand small numbers, and a hash that takes them one by one
+/// costs several times as much as the hash of them all.
+struct Gathered(Vec<u8>);
+
+impl Hasher for Gathered {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        xxh3_128(&self.0) as u64
+    }
 }
 
 impl Session {
@@ -51,7 +66,6 @@ impl Session {
             mappings: self.mappings.clone(),
             ended: self.ended.clone(),
             crash: self.crash.clone(),
-            regions: self.regions.clone(),
             locks: self.locks.clone(),
         })
     }
@@ -68,7 +82,7 @@ impl Session {
         self.mappings.clone_from(&snapshot.mappings);
         self.ended.clone_from(&snapshot.ended);
         self.crash.clone_from(&snapshot.crash);
-        self.regions.clone_from(&snapshot.regions);
+        self.changes.clear();
         self.locks.clone_from(&snapshot.locks);
         let task = self.task()?;
         task.set_xstate(&snapshot.xstate)?;
@@ -85,7 +99,7 @@ impl Session {
     /// The identity of everything but the memory.
     pub fn control_identity(&mut self) -> Result<u128, Failure> {
         let loaded = self.task()?.xstate()?;
-        let mut hasher = Xxh3::new();
+        let mut hasher = Gathered(Vec::with_capacity(TYPICAL));
         self.model.hash(&mut hasher);
         hasher.write_u128(self.network.state().id());
         hasher.write_u32(self.quiet.ticks);
@@ -96,8 +110,7 @@ impl Session {
             context.xstate.as_ref().unwrap_or(&loaded).hash(&mut hasher);
         }
         self.ended.hash(&mut hasher);
-        hasher.write_u8(0);
-        Ok(hasher.digest128())
+        Ok(xxh3_128(&hasher.0))
     }
 
     /// Where the stacks of all threads are.

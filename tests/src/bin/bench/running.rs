@@ -17,7 +17,8 @@ use crate::{Effort, subject};
 /// A program that only computes, from start to end.
 pub fn computing(effort: &Effort) -> Result<Vec<Row>> {
     let program = subject::build("compute")?;
-    let rounds = effort.of(150_000_000, 1_000_000).to_string();
+    // Seconds, so that the start of the program, which is measured along, weighs little.
+    let rounds = effort.of(1_600_000_000_u64, 1_000_000).to_string();
     let subject = Subject::new(&program, &[&rounds]);
     let [ours, native] = in_turns(
         effort.of(5, 1),

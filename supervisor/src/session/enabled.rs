@@ -73,7 +73,7 @@ impl Session {
         let Some(task) = &self.task else { return };
         let operation = |(&tid, context): (&Tid, &'_ super::Context)| {
             let sync = context.hook.as_ref()?.sync.as_ref()?;
-            Some((tid, sync.clone()))
+            Some((tid, *sync))
         };
         let operations: Vec<_> = self.contexts.iter().filter_map(operation).collect();
         let memory = Gathered::new(task, operations.iter().map(|(_, op)| op.object));

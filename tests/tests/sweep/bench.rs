@@ -96,13 +96,24 @@ impl Bench {
         }
     }
 
-    pub fn start(&self, args: &[&str]) -> Child {
+    /// A sweep that runs on.
+    pub fn start(&self, args: &[&str]) -> Started {
         let mut command = self.command(args);
         command
             .process_group(0)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        command.spawn().expect("the sweep starts")
+        Started(command.spawn().expect("the sweep starts"))
+    }
+}
+
+/// A running sweep; it ends with the test, also with one that fails.
+pub struct Started(pub Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // It may have ended long ago.
+        let _ = self.0.kill().and_then(|()| self.0.wait().map(drop));
     }
 }
 
@@ -143,9 +154,9 @@ pub fn wait_until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) 
 }
 
 /// Waits until a sweep of [`three`] has come to its slow scenario.
-pub fn wait_for_slow(bench: &Bench, sweep: &mut Child) {
+pub fn wait_for_slow(bench: &Bench, sweep: &mut Started) {
     wait_until("at the slow one", PATIENCE, || {
-        let ended = sweep.try_wait().expect("it is ours");
+        let ended = sweep.0.try_wait().expect("it is ours");
         assert!(ended.is_none(), "it ended before: {ended:?}");
         is_running(&bench.path("slow"))
     });

@@ -191,8 +191,8 @@ fn a_killed_sweep_leaves_nothing_running_and_is_taken_up_again() {
     let bench = three();
     let mut child = bench.start(&["sweep", "s.toml", "--jobs", "1"]);
     wait_for_slow(&bench, &mut child);
-    child.kill().expect("can be killed");
-    child.wait().expect("ends");
+    child.0.kill().expect("can be killed");
+    child.0.wait().expect("ends");
     wait_until("gone", GRACE, || !is_running(&bench.path("slow")));
     assert_eq!(ups(&bench), ["a", "b", "c"]);
     bench.program("outcome_two_writes", "slow");
@@ -227,8 +227,8 @@ fn an_interrupted_sweep_tears_down_and_tells_what_is_left() {
         let bench = three();
         let mut child = bench.start(&["sweep", "s.toml", "--jobs", "1", "--json", "result.json"]);
         wait_for_slow(&bench, &mut child);
-        kill(process::group_of(&child).expect("an id"), signal).expect("can be signalled");
-        let status = child.wait().expect("ends");
+        kill(process::group_of(&child.0).expect("an id"), signal).expect("can be signalled");
+        let status = child.0.wait().expect("ends");
         assert_eq!(status.code(), Some(3));
         wait_until("gone", GRACE, || !is_running(&bench.path("slow")));
         assert!(
@@ -259,6 +259,6 @@ fn two_sweeps_do_not_share_their_results() {
         "{}",
         swept.stderr
     );
-    child.kill().expect("can be killed");
-    child.wait().expect("ends");
+    child.0.kill().expect("can be killed");
+    child.0.wait().expect("ends");
 }

@@ -206,6 +206,7 @@ impl Model {
             WaitFor::Nothing => false,
             WaitFor::FileLock(request) => self.fs.locks.available(request),
             WaitFor::Futex(_) => thread.woken.is_some(),
+            WaitFor::Exit(tid) => !self.threads.contains_key(tid),
             WaitFor::Ready(list) => list
                 .iter()
                 .any(|&(id, events)| self.poll_as(Some(tid), id).intersects(events)),

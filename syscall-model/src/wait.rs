@@ -3,6 +3,7 @@
 use crate::clock::Nanos;
 use crate::fd::{OfdId, PollEvents};
 use crate::fs::LockRequest;
+use crate::thread::Tid;
 
 /// A condition that keeps a thread from running, with an optional deadline.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +20,8 @@ pub enum WaitFor {
     Nothing,
     /// A futex queue at this address; the waker sets [`Thread::woken`](crate::Thread::woken).
     Futex(u64),
+    /// This thread is gone: `pthread_join`.
+    Exit(Tid),
     /// Any of these descriptions has any of these events.
     Ready(Vec<(OfdId, PollEvents)>),
     /// A write of this many bytes (or, to an eventfd, of this value) goes through at least in part. Finer

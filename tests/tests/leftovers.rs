@@ -17,12 +17,14 @@ use tracefork_tests::{command_under_test, guests};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let trials: [(&str, fn()); 6] = [
+    let trials: [(&str, fn()); 8] = [
         ("processes_are_seen", processes_are_seen),
         ("killed_while_running", killed_while_running),
         ("terminated_while_running", terminated_while_running),
         ("interrupted_while_running", interrupted_while_running),
         ("killed_while_searching", killed_while_searching),
+        ("killed_with_many_checkpoints", killed_with_many_checkpoints),
+        ("interrupted_while_searching", interrupted_while_searching),
         ("killed_while_starting", killed_while_starting),
     ];
     // A failed assertion is a panic, which the trial reports.
@@ -40,7 +42,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// How long a guest may take to begin on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A guest that never ends, under a path of its own, by which its processes are known.
+/// A guest that never ends, or not soon, under a path of its own, by which its processes are known.
 struct Endless {
     scratch: Scratch,
     program: PathBuf,
@@ -48,11 +50,20 @@ struct Endless {
 
 impl Endless {
     fn new() -> Endless {
+        Self::of("other/never_ends.c", &[])
+    }
+
+    /// More schedules than a test can wait for.
+    fn search() -> Endless {
+        Self::of("check/philosophers_fixed.c", &["-DN=8"])
+    }
+
+    fn of(source: &str, flags: &[&str]) -> Endless {
         let scratch = Scratch::new().expect("a temporary directory");
-        let built = guests::one("other/never_ends.c")
-            .and_then(|g| g.build())
+        let built = guests::one(source)
+            .and_then(|g| g.build_with(flags))
             .expect("the guest builds");
-        let program = scratch.beside("never_ends");
+        let program = scratch.beside("endless");
         fs::copy(built, &program).expect("the guest can be copied");
         Endless { scratch, program }
     }
@@ -119,6 +130,56 @@ fn interrupted_while_running() {
 fn killed_while_searching() {
     end_and_look(&["check", "--no-hash", "--checkpoint", "fork"], Signal::SIGKILL);
     end_and_look(&["check", "--no-hash", "--checkpoint", "rewind"], Signal::SIGKILL);
+}
+
+/// Every checkpoint of the fork backend is a process, and all of them must go: not because somebody ends them one by one, for nobody is left who
+/// could, but because the kernel ends what this supervisor traced.
+fn killed_with_many_checkpoints() {
+    const MANY: usize = 200;
+    let endless = Endless::search();
+    let options = [
+        "check",
+        "--search",
+        "bfs",
+        "--checkpoint",
+        "fork",
+        "--reduce",
+        "none",
+    ];
+    let mut supervisor = endless.start(command_under_test!(), &options);
+    endless.wait_until(PATIENCE, |count| count > MANY, "hundreds");
+    kill(group_of(&supervisor).expect("an id"), Signal::SIGKILL).expect("the supervisor can be signalled");
+    supervisor.wait().expect("the supervisor ends");
+    endless.wait_until(GRACE, |count| count == 0, "gone");
+}
+
+/// Ctrl-C ends a search as a limit does: with an account of what was covered.
+fn interrupted_while_searching() {
+    let endless = Endless::search();
+    let json = endless.scratch.beside("result.json");
+    let path = json.to_str().expect("a temporary path is text");
+    for backend in ["fork", "rewind"] {
+        let options = [
+            "check",
+            "--reduce",
+            "none",
+            "--checkpoint",
+            backend,
+            "--json",
+            path,
+        ];
+        let mut supervisor = endless.start(command_under_test!(), &options);
+        endless.wait_until(PATIENCE, |count| count > 0, "begun");
+        kill(group_of(&supervisor).expect("an id"), Signal::SIGINT).expect("the supervisor can be signalled");
+        let status = supervisor.wait().expect("the supervisor ends");
+        assert_eq!(status.code(), Some(3), "{backend}");
+        let text = fs::read_to_string(&json).expect("there is a result");
+        let result: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+        assert_eq!(result["verdict"], "incomplete", "{result}");
+        assert!(result["notes"].to_string().contains("interrupted"), "{result}");
+        endless.wait_until(GRACE, |count| count == 0, "gone");
+        fs::remove_file(&json).expect("the result can be removed");
+    }
 }
 
 /// The window between fork and the setting of the kernel's kill-on-exit option is the one most easily missed.

@@ -266,11 +266,9 @@ impl Dpor {
         for position in conflicting.into_iter().rev() {
             if self.races(position, choice.thread, past)
                 && let Some(node) = self.stops[position].node
+                && let Some(one_of) = self.ways_to(choice, known, position)
             {
-                found.push(Backtrack {
-                    node,
-                    one_of: self.ways_to(choice, known, position),
-                });
+                found.push(Backtrack { node, one_of });
             }
         }
         found
@@ -306,11 +304,16 @@ impl Dpor {
         }
     }
 
-    /// Threads that can run before the event at `position` and begin a way to `choice` without it; none if there is no such thread.
+    /// Threads that can run before the event at `position` and begin a way to `choice` without it; an empty list if there is no such thread.
     ///
     /// The way is what is known to come before `choice`, from `position` on, and not because of the event there. It can begin only
     /// with an event that depends on no other event of the way.
-    fn ways_to(&self, choice: Choice, known: &Clock, position: usize) -> Vec<u32> {
+    ///
+    /// `None` if the two cannot be reversed: nothing but the event stands between its state and `choice`, which was blocked there. So the event
+    /// enabled it (the release of a lock its acquisition, the end of a thread its join), and whatever else might enable it is in conflict with it and
+    /// a race of its own. Were everything explored there instead, each hand-over of a lock would cost a try of every thread, which sleep sets cut
+    /// only after a few steps. Fairness also keeps threads from running, by no object that others touch: global operations are not treated so.
+    fn ways_to(&self, choice: Choice, known: &Clock, position: usize) -> Option<Vec<u32>> {
         let enabled = &self.stops[position].menu;
         let avoided = self.events[position].choice.thread;
         let on_the_way = |&(thread, known): &(u32, usize)| {
@@ -321,8 +324,12 @@ impl Dpor {
         };
         let firsts: Vec<usize> = known.0.iter().filter_map(on_the_way).collect();
         if firsts.is_empty() {
+            let mut blocked = enabled.blocked.iter();
+            if blocked.any(|pending| pending.choice == choice && !pending.footprint.is_global()) {
+                return None;
+            }
             let possible = enabled.position(choice).is_some();
-            return if possible { vec![choice.thread] } else { Vec::new() };
+            return Some(if possible { vec![choice.thread] } else { Vec::new() });
         }
         let begins = |&first: &usize| {
             let event = &self.events[first];
@@ -331,12 +338,8 @@ impl Dpor {
                 .all(|&f| f == first || event.clock.get(self.events[f].choice.thread) <= f);
             alone && enabled.position(event.choice).is_some()
         };
-        firsts
-            .iter()
-            .copied()
-            .filter(begins)
-            .map(|first| self.events[first].choice.thread)
-            .collect()
+        let begin = firsts.iter().copied().filter(begins);
+        Some(begin.map(|first| self.events[first].choice.thread).collect())
     }
 
     fn first_after(&self, thread: u32, position: usize) -> Option<usize> {

@@ -292,8 +292,8 @@ impl System for CheckSystem {
         };
         session.step_as(choice.thread, choice.alternative)?;
         let mut report = StepReport::running();
-        if session.model().clock.now() != time {
-            // Time passed for everybody.
+        if session.model().clock.now() != time || session.took_memory() {
+            // Time passed for everybody; memory is gone for everybody.
             report.performed = Some(announced.clone().and_global());
         }
         match session.end().cloned() {

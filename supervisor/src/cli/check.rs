@@ -5,6 +5,7 @@ use super::run::{SutArgs, session_options, write_json};
 use crate::check::counterexample::{self, Counterexample};
 use crate::check::graph::Graph;
 use crate::check::progress::Display;
+use crate::check::stages;
 use crate::check::{CheckSystem, CheckpointChoice, Faults, Properties};
 use crate::error::{ExitCode, Failure};
 use crate::report::{self, Report, States};
@@ -211,7 +212,15 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     }
     let backend = Mutex::new(String::from("none"));
     let graph = args.graph.as_ref().map(|_| Graph::default());
-    let result = search(args, &options, &stop, &backend, graph.as_ref(), quiet);
+    let stages = match &graph {
+        // What peers are asked, and what a graph shows, is of one search.
+        None if !args.peers.any() => stages::plan(&config(args)),
+        _ => vec![config(args)],
+    };
+    let search = |config| search(args, config, &options, &stop, &backend, graph.as_ref(), quiet);
+    let Some(result) = stages::run(&stages, search) else {
+        return Err(Failure::unsupported("there is nothing to search"));
+    };
     let backend = backend.into_inner().unwrap_or_default();
     // Before counterexamples are made shorter, which asks peers anew.
     let cache = report::Cache::of(&options.peers);
@@ -275,15 +284,14 @@ fn search_failure(failure: explore::Failure<Failure>) -> Failure {
 
 fn search(
     args: &Args,
+    config: Config,
     options: &Options,
     stop: &AtomicBool,
     backend: &Mutex<String>,
     graph: Option<&Graph>,
     quiet: bool,
 ) -> SearchResult<CheckSystem> {
-    let mut search = Search::new(config(args))
-        .stop_flag(stop)
-        .memory_use(&resident_bytes);
+    let mut search = Search::new(config).stop_flag(stop).memory_use(&resident_bytes);
     if let Some(graph) = graph {
         search = search.observer(graph);
     }

@@ -48,6 +48,11 @@ pub enum CacheArg {
 }
 
 impl PeerArgs {
+    /// Are any peers named, or a file that stands for them?
+    pub fn any(&self) -> bool {
+        !self.server.is_empty() || !self.client.is_empty() || self.cache_file.is_some()
+    }
+
     /// The peers, with the servers running.
     pub fn start(&self) -> Result<Peers, Failure> {
         let specs = |texts: &[String]| {

@@ -143,12 +143,30 @@ impl Session {
     }
 
     fn in_kernel(&mut self, call: Call, args: [u64; 6]) -> Result<i64, Failure> {
+        self.transit.took_memory |= self.takes_memory(call.sysno, args)?;
         let result = self.task()?.inject(i64::from(call.sysno.id()), args)?;
         self.layout_changed(change_of(call.sysno, args, result));
         if matches!(call.sysno, Sysno::munmap | Sysno::mremap) && result >= 0 {
             self.code.unmapped(args[0], args[1]);
         }
         Ok(result)
+    }
+
+    /// Does this call take memory away that other threads may be about to use? Whether they come before it or after it can then be seen by them, though
+    /// they share no object that an operation announces.
+    fn takes_memory(&mut self, sysno: Sysno, args: [u64; 6]) -> Result<bool, Failure> {
+        let accessible = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        let takes = match sysno {
+            Sysno::munmap | Sysno::mremap => true,
+            Sysno::mprotect => args[2] & accessible != accessible,
+            Sysno::madvise => args[2] == libc::MADV_DONTNEED as u64,
+            _ => false,
+        };
+        if !takes || self.model.threads.len() == 1 {
+            return Ok(false);
+        }
+        let sp = self.task()?.regs()?.rsp;
+        self.is_shared_range(args[0]..args[0].saturating_add(args[1]), sp)
     }
 
     fn get_base(&mut self, tid: Tid, regs: &Regs, base: SegmentBase, addr: u64) -> Result<i64, Failure> {

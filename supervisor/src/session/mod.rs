@@ -211,6 +211,11 @@ impl Session {
         self.ended.as_ref()
     }
 
+    /// Did the last transition unmap memory that other threads may use?
+    pub fn took_memory(&self) -> bool {
+        self.transit.took_memory
+    }
+
     /// Address ranges that are the supervisor's own: where injected calls and displaced instructions are.
     pub fn own_ranges(&self) -> Vec<std::ops::Range<u64>> {
         let scratch = image::SCRATCH.addr..image::SCRATCH.addr + image::SCRATCH.len;

@@ -90,6 +90,30 @@ impl Session {
         Ok(is_stack.then_some(region.range.start))
     }
 
+    /// May another thread than the one with this stack pointer use memory in this range? Not where nobody may (a heap that is cut to size), not on the
+    /// stack on which this thread runs, and not on one on which nobody does any more: thread libraries give these back, with their guard, when threads end.
+    pub(super) fn is_shared_range(&mut self, range: Range<u64>, sp: u64) -> Result<bool, Failure> {
+        let mut from = range.start;
+        while let Some(area) = self
+            .task()?
+            .area_from(from)?
+            .filter(|a| a.range.start < range.end)
+        {
+            from = area.range.end;
+            let mut others = self.contexts.values().map(|context| context.regs.rsp);
+            let is_left = range.start < area.range.start && !others.any(|sp| area.range.contains(&sp));
+            let is_aside = area.range.contains(&sp) || is_left;
+            let is_private = is_aside && is_plain(&area) && {
+                let below = self.task()?.area_from(area.range.start - 1)?;
+                is_guard(below, area.range.start)
+            };
+            if area.prot != libc::PROT_NONE && !is_private {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The mapping that a thread's stack pointer is in.
     fn region_of(&mut self, tid: Tid, sp: u64) -> Result<Option<Region>, Failure> {
         let version = self.layout_version();
@@ -101,11 +125,10 @@ impl Session {
         let Some(area) = task.area_from(sp)?.filter(|area| area.range.contains(&sp)) else {
             return Ok(None);
         };
-        let is_plain = area.name == MMapPath::Anonymous && !area.shared && area.prot & libc::PROT_WRITE != 0;
         let region = Region {
             layout: version,
             is_main_stack: area.name == MMapPath::Stack,
-            is_guarded: is_plain && is_guard(task.area_from(area.range.start - 1)?, area.range.start),
+            is_guarded: is_plain(&area) && is_guard(task.area_from(area.range.start - 1)?, area.range.start),
             range: area.range,
         };
         // The main stack grows without a call.
@@ -114,6 +137,11 @@ impl Session {
         }
         Ok(Some(region))
     }
+}
+
+/// Is it private memory of the program that belongs to no file?
+fn is_plain(area: &Area) -> bool {
+    area.name == MMapPath::Anonymous && !area.shared && area.prot & libc::PROT_WRITE != 0
 }
 
 /// Is this an area that nobody may touch, and that ends there?

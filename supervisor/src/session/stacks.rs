@@ -129,6 +129,7 @@ impl Session {
                 Some(other) => format!("waits for thread {other} to end"),
                 None => format!("waits for {}", self.object_name(*word)),
             },
+            (_, Some(WaitFor::Exit(other))) => format!("waits for thread {other} to end"),
             (Pending::Call(call), _) => format!("waits in {}", call.sysno.name()),
             _ => self.doing(tid),
         }
@@ -159,6 +160,7 @@ impl Session {
                     Some(other) => format!(", waiting for thread {other} to end"),
                     None => format!(", waiting for {}", self.object_name(*word)),
                 },
+                WaitFor::Exit(other) => format!(", waiting for thread {other} to end"),
                 WaitFor::Ready(_) => ", waiting for input or room".to_owned(),
                 WaitFor::Room(..) => ", waiting for room".to_owned(),
                 WaitFor::FileLock(_) => ", waiting for a file lock".to_owned(),

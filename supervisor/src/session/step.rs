@@ -17,6 +17,8 @@ pub(super) struct Transit {
     pub invisible: u32,
     /// The thread that this transition left in a loop.
     pub spins: Option<Tid>,
+    /// Memory that others may use was unmapped.
+    pub took_memory: bool,
 }
 
 impl Transit {

@@ -13,12 +13,27 @@ use libc::{FUTEX_OWNER_DIED, FUTEX_TID_MASK, FUTEX_WAITERS};
 use syscalls::Errno;
 
 /// Every futex operation touches its word, and those with two words both.
-pub fn prepare(_: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
     let mut touches = vec![Touch::write(Object::Memory(call.word(0)))];
     if has_second_word(operation(call)) {
         touches.push(Touch::write(Object::Memory(call.word(4))));
     }
-    Prepared::visible(touches)
+    Prepared::visible(touches).waiting(join(cx.model, call))
+}
+
+/// A wait without a deadline on the word that the kernel clears when a thread ends, while that thread lives: `pthread_join`. Nobody else writes
+/// that word or wakes its waiters, so nobody can see whether the caller waits in the queue or has not come that far. To make two
+/// steps of it would only double the schedules, once for every thread that is joined.
+fn join(model: &Model, call: &Call) -> Option<Wait> {
+    if !matches!(operation(call), libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET) || call.word(3) != 0 {
+        return None;
+    }
+    let joined = model.threads.get(&call.uint(2))?;
+    (joined.clear_tid == call.word(0)).then_some(Wait {
+        on: WaitFor::Exit(joined.tid),
+        deadline: None,
+        on_signal: OnSignal::Restart,
+    })
 }
 
 fn operation(call: &Call) -> i32 {

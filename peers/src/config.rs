@@ -48,7 +48,7 @@ pub struct Config {
     pub clients: Vec<PeerSpec>,
     /// How to start a peer's host process.
     pub launcher: Launcher,
-    /// Where the peers' output goes; a temporary directory if not given.
+    /// Where the peers' output is kept, a file for each; files without a name, gone with the process that owns them, if not given.
     pub output_dir: Option<PathBuf>,
 }
 

@@ -5,7 +5,7 @@
 
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// One end of a TCP connection, as its kernel sees it.
@@ -157,6 +157,22 @@ impl Diag {
         }))
     }
 
+    /// The inode of the socket that listens at `local`, be it bound to that address or to all of them. Unlike the table under `/proc/net`, which
+    /// is read in pieces while others change it, one question has one answer.
+    ///
+    /// # Errors
+    /// The kernel refuses the query.
+    pub fn tcp_listener(&mut self, local: SocketAddr) -> io::Result<Option<u64>> {
+        const TCP_LISTEN: u8 = 10;
+        let nobody: SocketAddr = match local.ip() {
+            IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let reply = self.inet(libc::IPPROTO_TCP as u8, local, nobody)?;
+        let listening = reply.filter(|reply| reply.get(1) == Some(&TCP_LISTEN));
+        Ok(listening.and_then(|reply| u32_at(&reply, 68)).map(u64::from))
+    }
+
     /// Bytes that wait in the receive queue of the UDP socket at `local`.
     ///
     /// # Errors
@@ -213,6 +229,23 @@ mod tests {
         assert_eq!((look().unread, look().bytes), (0, Some((5, 3))));
         assert_ne!(look().inode, 0);
         ours.read_exact(&mut [0; 3]).expect("read");
+    }
+
+    #[test]
+    fn listeners_are_found_by_address() {
+        let inode = |listener: &TcpListener| nix::sys::stat::fstat(listener).expect("fstat").st_ino;
+        let mut diag = Diag::new().expect("sock_diag");
+        for at in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
+            let listener = TcpListener::bind(at).expect("bind");
+            let mut address = listener.local_addr().expect("address");
+            if address.ip().is_unspecified() {
+                address.set_ip(Ipv4Addr::LOCALHOST.into());
+            }
+            let found = diag.tcp_listener(address).expect("query");
+            assert_eq!(found, Some(inode(&listener)), "{at}");
+            drop(listener);
+            assert_eq!(diag.tcp_listener(address).expect("query"), None, "{at}");
+        }
     }
 
     #[test]

@@ -1,17 +1,21 @@
 //! The process between the supervisor and a peer: it lives as long as the peer does, and no longer than the supervisor.
 //!
-//! `tracefork __peer host OUTPUT -- CMD…` makes itself a subreaper, starts `CMD`, and reports on its standard output (`spawned PID`, `failed WHY`,
-//! `exited STATUS`). Its standard input is a pipe from the supervisor on which nothing is ever sent: when it ends, whatever became of the supervisor
+//! `tracefork __peer host -- CMD…` makes itself a subreaper, starts `CMD` with its own standard error as the command's output, and reports on its standard output
+//! (`spawned PID`, `failed WHY`, `exited STATUS`). Its standard input is a pipe from the supervisor on which nothing is ever sent: when it ends, whatever became of the supervisor
 //! (SIGKILL included), the host kills all descendants. As a subreaper it inherits every orphan, so a descendant cannot hide by daemonising.
 //!
 //! `tracefork __peer exec HOST -- CMD…` is the step in between that asks the kernel to kill `CMD` if the host itself is killed, and then becomes `CMD`. Both are re-executions of our own binary
 //! because code between fork and exec would have to be unsafe.
+//!
+//! `tracefork __peer tidy -- PATH` outlives the supervisor in the same way, to remove the one kind of file that needs a name: the socket at which the SUT's clients find it.
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
@@ -19,16 +23,17 @@ use std::sync::Mutex;
 /// What the binary's `__peer` subcommand does with the arguments that follow it.
 pub fn peer_main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.collect();
-    let (Some(verb), Some(operand), Some(dashes), Some(command)) =
-        (args.first(), args.get(1), args.get(2), args.get(3..))
-    else {
-        eprintln!("usage: __peer host OUTPUT -- CMD… | __peer exec HOST -- CMD…");
-        return ExitCode::from(2);
-    };
-    let result = match verb.to_str() {
-        Some("host") if dashes == "--" => host(operand, command),
-        Some("exec") if dashes == "--" => exec(operand, command),
-        _ => Err(std::io::Error::other("unknown verb")),
+    let mut parts = args.splitn(2, |arg| arg == "--");
+    let verb = parts.next().unwrap_or_default();
+    let command = parts.next().unwrap_or_default();
+    let result = match (verb.first().and_then(|verb| verb.to_str()), verb.get(1)) {
+        (Some("host"), None) => host(command),
+        (Some("exec"), Some(host)) => exec(host, command),
+        (Some("tidy"), None) => tidy(command),
+        _ => {
+            eprintln!("usage: __peer host -- CMD… | __peer exec HOST -- CMD… | __peer tidy -- PATH");
+            return ExitCode::from(2);
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,9 +59,9 @@ fn exec(host: &OsString, command: &[OsString]) -> std::io::Result<()> {
     std::process::exit(127)
 }
 
-fn host(output: &OsString, command: &[OsString]) -> std::io::Result<()> {
+fn host(command: &[OsString]) -> std::io::Result<()> {
     nix::sys::prctl::set_child_subreaper(true)?;
-    let out = std::fs::File::options().create(true).append(true).open(output)?;
+    let out = std::io::stderr().as_fd().try_clone_to_owned()?;
     // Everything before the verb is how our binary gets to `peer_main`.
     let prefix: Vec<OsString> = std::env::args_os()
         .skip(1)
@@ -106,16 +111,31 @@ fn reap(main: Pid) {
     }
 }
 
-fn kill_all_at_end_of_input() {
-    let mut sink = [0; 64];
-    let mut input = std::io::stdin().lock();
-    loop {
-        match input.read(&mut sink) {
-            Ok(0) => break,
-            Err(error) if error.kind() != std::io::ErrorKind::Interrupted => break,
-            _ => {}
+/// Waits until the supervisor is done with us, or is no more; returns what it sent.
+fn end_of_input() -> Vec<u8> {
+    let mut all = Vec::new();
+    // An error is an end too: nobody is there any more.
+    let _ = std::io::stdin().lock().read_to_end(&mut all);
+    all
+}
+
+/// Removes the file at a path when the supervisor is no more, if it is the one that the supervisor has made and told us of (`DEVICE INODE`).
+fn tidy(paths: &[OsString]) -> std::io::Result<()> {
+    report("ready");
+    let told = end_of_input();
+    for path in paths {
+        let Ok(meta) = std::fs::symlink_metadata(path) else {
+            continue;
+        };
+        if format!("{} {}", meta.dev(), meta.ino()).as_bytes() == told {
+            std::fs::remove_file(path)?;
         }
     }
+    Ok(())
+}
+
+fn kill_all_at_end_of_input() {
+    end_of_input();
     // Whose parent is killed becomes a child of ours, and is killed next time round.
     loop {
         let held = REAPING.lock();

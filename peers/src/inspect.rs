@@ -8,9 +8,8 @@
 //! A pure sleep or a timed wait on a lock is not waiting for input: the peer may go on by itself, for example a server that sleeps before it answers. Unless it was already seen in that
 //! very wait (same call site, same stack) when nobody had asked it anything: then it is housekeeping. Nor is a sleep waited for that is longer than we would wait: its length stands in the peer's memory.
 
-use crate::address::Address;
 use crate::census::Census;
-use crate::process::{descendants, listening_inodes, socket_inodes};
+use crate::process::{descendants, socket_inodes};
 use crate::task::{Site, TaskFiles, Wait, is_gone, sleep_length};
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
@@ -66,25 +65,16 @@ impl Watch {
         Watch::new(Family::Below(host), patience)
     }
 
-    /// Watches the processes that serve `address`, if they can be found: they run here, and we may look at them.
+    /// Watches the processes that hold these listening sockets, if they can be found: they run here, and we may look at them.
     #[must_use]
-    pub fn serving(address: &Address, patience: Duration) -> Option<Watch> {
-        let same = |bound: &Address| match (bound, address) {
-            (Address::Tcp(a), Address::Tcp(b)) | (Address::Udp(a), Address::Udp(b)) => a.port() == b.port(),
-            (a, b) => a == b,
-        };
-        let wanted: HashSet<u64> = listening_inodes()
-            .into_iter()
-            .filter(|(_, bound)| same(bound))
-            .map(|(inode, _)| inode)
-            .collect();
+    pub fn serving(wanted: &HashSet<u64>, patience: Duration) -> Option<Watch> {
         let all = procfs::process::all_processes().ok()?;
         let pids = all
             .flatten()
             .map(|p| p.pid() as u32)
             .filter(|&pid| pid != std::process::id());
         let owners: Vec<u32> = pids
-            .filter(|&pid| !socket_inodes(&[pid]).is_disjoint(&wanted))
+            .filter(|&pid| !socket_inodes(&[pid]).is_disjoint(wanted))
             .collect();
         (!owners.is_empty()).then(|| Watch::new(Family::From(owners), patience))
     }
@@ -131,9 +121,13 @@ impl Watch {
         if !vanished && !seen.is_empty() && self.doing() == Doing::Working {
             return (Doing::Working, Look(seen));
         }
-        let listed = match self.census.take(&self.family, vanished) {
-            Ok(listed) => listed,
-            Err(_) => return (Doing::Opaque, Look(Vec::new())),
+        let mut listed = self.census.take(&self.family, vanished);
+        if listed.as_ref().is_ok_and(Vec::is_empty) {
+            // Whoever goes into the background is nobody's child for a moment of the listing, so nobody is gone who was missed once only.
+            listed = self.census.take(&self.family, true);
+        }
+        let Ok(listed) = listed else {
+            return (Doing::Opaque, Look(Vec::new()));
         };
         match self.meet(&listed) {
             Err(_) => (Doing::Opaque, Look(Vec::new())),
@@ -180,12 +174,17 @@ impl Watch {
         all
     }
 
-    /// The second look: no task has run since the first. A new task could only have been made by one that ran.
+    /// The second look: no task has run since the first, nor is about to. A new task could only have been made by one that ran.
+    ///
+    /// One that is about to run is seen by its state alone: a thread that another one's `exit_group` kills is woken before it is given a processor, and until then
+    /// it looks blocked as ever, in a process that is as good as dead.
     #[must_use]
     pub fn unmoved_since(&self, look: &Look) -> bool {
-        look.0
-            .iter()
-            .all(|(tid, runs)| self.tasks.get(tid).and_then(TaskFiles::runs) == Some(*runs))
+        let unmoved = |tid: &u32, runs: u64| {
+            let files = self.tasks.get(tid);
+            files.is_some_and(|files| files.runs() == Some(runs) && files.is_asleep())
+        };
+        look.0.iter().all(|(tid, runs)| unmoved(tid, *runs))
     }
 
     /// A timed wait that is not waited for.

@@ -20,6 +20,7 @@ mod position;
 pub mod process;
 pub mod render;
 mod replay;
+mod servers;
 mod serving;
 mod settle;
 pub mod spec;

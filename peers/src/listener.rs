@@ -5,16 +5,65 @@
 
 use crate::address::Address;
 use crate::channel::Link;
-use std::io;
+use crate::process::Launcher;
+use std::io::{self, Read, Write};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
-    Unix(UnixListener, Option<PathBuf>),
+    /// One with a path comes with the process that removes it.
+    Unix(
+        UnixListener,
+        #[expect(dead_code, reason = "it acts when it is dropped")] Option<Tidy>,
+    ),
+}
+
+/// Removes a socket's path when it is dropped, and if we do not live to see that, all the same.
+#[derive(Debug)]
+struct Tidy(Child);
+
+impl Tidy {
+    /// Gets ready: the path may not exist for a moment without somebody who removes it.
+    fn start(launcher: &Launcher, path: &Path) -> io::Result<Tidy> {
+        let mut tidy = Command::new(&launcher.program)
+            .args(&launcher.args)
+            .args(["tidy", "--"])
+            .arg(path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()?;
+        let mut ready = [0; 6];
+        tidy.stdout
+            .take()
+            .map_or(Ok(()), |mut out| out.read_exact(&mut ready))?;
+        Ok(Tidy(tidy))
+    }
+
+    /// From now on it is the file at this path that is to be removed.
+    fn owns(&mut self, path: &Path) -> io::Result<()> {
+        let meta = std::fs::symlink_metadata(path)?;
+        match &mut self.0.stdin {
+            Some(pipe) => write!(pipe, "{} {}", meta.dev(), meta.ino()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Tidy {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        if let Err(error) = self.0.wait() {
+            tracing::warn!("waiting for the removal of a socket: {error}");
+        }
+    }
 }
 
 /// One real listening socket.
@@ -32,7 +81,7 @@ impl Listener {
     ///
     /// # Errors
     /// The address is taken or not ours.
-    pub fn bind(address: &Address, name: String) -> io::Result<Listener> {
+    pub fn bind(address: &Address, name: String, launcher: &Launcher) -> io::Result<Listener> {
         match address {
             Address::Tcp(addr) => {
                 let listener = TcpListener::bind(addr)?;
@@ -46,13 +95,17 @@ impl Listener {
             }
             Address::Unix(bytes) => {
                 let wanted = Address::unix(bytes)?;
-                let path = wanted.as_pathname().map(Path::to_path_buf);
+                let path = wanted.as_pathname();
+                let mut tidy = path.map(|path| Tidy::start(launcher, path)).transpose()?;
                 let listener = UnixListener::bind_addr(&wanted)?;
+                if let (Some(tidy), Some(path)) = (&mut tidy, path) {
+                    tidy.owns(path)?;
+                }
                 listener.set_nonblocking(true)?;
                 Ok(Listener {
                     name,
                     address: address.clone(),
-                    socket: Socket::Unix(listener, path),
+                    socket: Socket::Unix(listener, tidy),
                 })
             }
             Address::Udp(_) => Err(io::Error::new(
@@ -83,16 +136,6 @@ impl Listener {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(error) => tracing::warn!("accepting on {}: {error}", self.name),
             }
-        }
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Socket::Unix(_, Some(path)) = &self.socket
-            && let Err(error) = std::fs::remove_file(path)
-        {
-            tracing::warn!("removing {}: {error}", path.display());
         }
     }
 }

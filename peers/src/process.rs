@@ -6,9 +6,11 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -42,11 +44,11 @@ pub struct Process {
     unread: Vec<u8>,
     exit: Option<i32>,
     gone: bool,
-    output: PathBuf,
+    output: File,
 }
 
 impl Process {
-    /// Starts `argv`, its output going to the file `output`.
+    /// Starts `argv`, its output going to the file `output`, which needs no name: whatever becomes of us, nothing of it is left behind.
     ///
     /// # Errors
     /// The program cannot be executed.
@@ -55,7 +57,7 @@ impl Process {
         name: &str,
         argv: &[String],
         env: &[(String, String)],
-        output: PathBuf,
+        output: File,
     ) -> Result<Process, PeerError> {
         Process::spawn_in(launcher, name, argv, env, output, Path::new("."))
     }
@@ -69,7 +71,7 @@ impl Process {
         name: &str,
         argv: &[String],
         env: &[(String, String)],
-        output: PathBuf,
+        output: File,
         directory: &Path,
     ) -> Result<Process, PeerError> {
         let failed = |reason: String, last_output: String| PeerError::Start {
@@ -77,13 +79,17 @@ impl Process {
             reason,
             last_output,
         };
+        let given = output
+            .try_clone()
+            .map_err(|error| failed(format!("its output: {error}"), String::new()))?;
         let mut host = Command::new(&launcher.program)
             .args(&launcher.args)
-            .args([OsString::from("host"), output.clone().into(), "--".into()])
+            .args(["host", "--"])
             .args(argv)
             .envs(env.iter().map(|(k, v)| (k, v)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(given)
             .process_group(0)
             .current_dir(directory)
             .spawn()
@@ -189,18 +195,17 @@ impl Process {
         self.gone
     }
 
-    /// The file its output goes to.
-    #[must_use]
-    pub fn output(&self) -> &Path {
-        &self.output
-    }
-
     /// The last lines that it printed.
     #[must_use]
     pub fn last_output(&self) -> String {
         const LINES: usize = 20;
-        let text = std::fs::read(&self.output).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text[text.len().saturating_sub(8192)..]).into_owned();
+        const BYTES: u64 = 8192;
+        let length = self.output.metadata().map_or(0, |meta| meta.len());
+        let start = length.saturating_sub(BYTES);
+        let mut text = vec![0; (length - start) as usize];
+        // Shorter than it was: the peer has emptied it meanwhile.
+        let read = self.output.read_at(&mut text, start).unwrap_or(0);
+        let text = String::from_utf8_lossy(&text[..read]).into_owned();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(LINES)..].join("\n")
     }

@@ -4,12 +4,10 @@ use crate::address::Address;
 use crate::answer::{Answer, StreamEnd};
 use crate::channel::Link;
 use crate::error::{PeerError, show};
-use crate::inspect::{Doing, Watch};
+use crate::inspect::Watch;
 use crate::path::Step;
 use crate::physical::Physical;
 use crate::position::Segment;
-use crate::process::{Process, listening_inodes, socket_inodes};
-use crate::settle::Server;
 use crate::spec::PeerSpec;
 use crate::store::TreeKey;
 use crate::tree::{At, Pos, Tree};
@@ -179,6 +177,9 @@ impl PeerWorld {
             .speeches()
             .all(|(_, s)| s.units() == 0 && s.opened.is_none() && s.end != StreamEnd::Open);
         if inspected && only_ended {
+            if let Some(server) = physical.server {
+                self.ensure_alive(server)?;
+            }
             tracing::info!(
                 "{} was idle for too long and is closed; it will be opened again when needed",
                 self.keys[physical.tree]
@@ -261,33 +262,8 @@ impl PeerWorld {
         Ok(Physical::new(tree, Vec::new(), Some((process, watch)), None))
     }
 
-    fn spawn(&mut self, spec: &PeerSpec, file: &str, env: &[(String, String)]) -> Result<Process, PeerError> {
-        self.counters.peer_starts += 1;
-        let output = self
-            .output_dir()
-            .join(format!("{file}-{}.out", self.counters.peer_starts));
-        Process::spawn(&self.config.launcher, &spec.name, &spec.argv, env, output)
-    }
-
-    /// Starts a server and waits until it listens and has come to rest.
-    pub(crate) fn start_server(&mut self, spec: &PeerSpec) -> Result<Server, PeerError> {
-        let mut process = self.spawn(spec, &spec.name.clone(), &[])?;
-        let mut watch = Watch::below_host(process.host_pid(), self.config.sleep_bound);
-        let bound = self.config.start_bound;
-        process.wait_until(bound, "listened", |_| {
-            let own = socket_inodes(&watch.pids());
-            listening_inodes().iter().any(|(inode, _)| own.contains(inode))
-        })?;
-        process.wait_until(bound, "come to rest", |_| {
-            let (doing, look) = watch.look();
-            matches!(doing, Doing::Waiting | Doing::Sleeping) && watch.unmoved_since(&look)
-        })?;
-        watch.learn_housekeeping();
-        Ok(Server { process, watch })
-    }
-
     fn connect(&mut self, tree: usize, address: &Address) -> Result<Physical, PeerError> {
-        let server = self.server_of(tree, address);
+        let mut server = self.server_of(tree, address);
         let what = format!("connecting to {address}");
         let link = match Link::connect(address, self.config.connect_bound) {
             Err(error) if is_refusal(&error) => {
@@ -295,74 +271,12 @@ impl PeerWorld {
                 if !self.restart_ended_servers()? {
                     return Err(PeerError::Io { what, source: error });
                 }
+                server = self.server_of(tree, address);
                 Link::connect(address, self.config.connect_bound).map_err(PeerError::io(what))?
             }
             result => result.map_err(PeerError::io(what))?,
         };
         Ok(Physical::new(tree, vec![link], None, server))
-    }
-
-    /// Which of our servers listens there. If none does, whoever does is watched, if possible.
-    fn server_of(&mut self, tree: usize, address: &Address) -> Option<usize> {
-        if let Some(&server) = self.served_by.get(&tree) {
-            return server;
-        }
-        let port = address.port();
-        let bound: Vec<u64> = listening_inodes()
-            .into_iter()
-            .filter(|(_, a)| {
-                if port.is_some() {
-                    a.port() == port
-                } else {
-                    a == address
-                }
-            })
-            .map(|(inode, _)| inode)
-            .collect();
-        let server = self.ground.servers.iter().position(|server| {
-            let own = socket_inodes(&server.watch.pids());
-            bound.iter().any(|inode| own.contains(inode))
-        });
-        if server.is_none() {
-            let mut watch = if address.is_local() {
-                Watch::serving(address, self.config.sleep_bound)
-            } else {
-                None
-            };
-            if let Some(watch) = &mut watch {
-                watch.look();
-                watch.learn_housekeeping();
-            }
-            self.ground.strangers.insert(tree, watch);
-        }
-        self.served_by.insert(tree, server);
-        server
-    }
-
-    fn restart_ended_servers(&mut self) -> Result<bool, PeerError> {
-        let mut any = false;
-        for i in 0..self.ground.servers.len() {
-            self.check_alive(i)?;
-            if self.ground.servers[i].process.is_gone() {
-                let spec = self.config.servers[i].clone();
-                self.ground.servers[i] = self.start_server(&spec)?;
-                any = true;
-            }
-        }
-        Ok(any)
-    }
-
-    /// A server that ended with a failure is an error of its own, whatever the connection then looked like.
-    fn check_alive(&mut self, server: usize) -> Result<(), PeerError> {
-        let process = &mut self.ground.servers[server].process;
-        match process.exit_status() {
-            Some(status) if status != 0 => Err(PeerError::Died {
-                name: process.name.clone(),
-                status,
-                last_output: process.last_output(),
-            }),
-            _ => Ok(()),
-        }
     }
 }
 

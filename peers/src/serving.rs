@@ -29,7 +29,7 @@ impl PeerWorld {
         if self.config.offline || self.ground.listeners.iter().any(|l| &l.address == address) {
             return Ok(address.clone());
         }
-        let listener = Listener::bind(address, name)
+        let listener = Listener::bind(address, name, &self.config.launcher)
             .map_err(PeerError::io(format!("listening at {address} for the SUT")))?;
         let got = listener.address.clone();
         if got != *address {

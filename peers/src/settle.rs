@@ -8,17 +8,11 @@ use crate::inspect::{Doing, Watch};
 use crate::listener::Listener;
 use crate::physical::Physical;
 use crate::process::Process;
+use crate::servers::Server;
 use crate::world::Config;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
-
-/// A server that we have launched.
-#[derive(Debug)]
-pub(crate) struct Server {
-    pub(crate) process: Process,
-    pub(crate) watch: Watch,
-}
 
 /// Everything real that is not a physical instance.
 #[derive(Debug)]

@@ -124,6 +124,11 @@ impl TaskFiles {
         }
     }
 
+    /// The task is asleep (or stopped, or dead): not even being woken this moment, which the call that it is blocked in does not show.
+    pub(crate) fn is_asleep(&self) -> bool {
+        matches!(self.state(), Some('S' | 'T' | 't' | 'Z' | 'X'))
+    }
+
     fn state(&self) -> Option<char> {
         // The name in parentheses may contain anything.
         read_small(&self.stat).ok()?.rsplit_once(") ")?.1.chars().next()

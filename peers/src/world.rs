@@ -16,7 +16,6 @@ use crate::state::{Conn, ConnKey, Instance, PeerState};
 use crate::store::TreeKey;
 use crate::tree::{At, Cursor, Readable, Tree, Walk, Write};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
 use std::sync::Arc;
 
 /// The other ends of all the SUT's connections.
@@ -38,7 +37,6 @@ pub struct PeerWorld {
     pub(crate) seen_channels: HashSet<(u32, Channel)>,
     /// Chosen ports by the address asked for and its how-manieth time, so that a replayed `bind` gets the same.
     pub(crate) chosen_ports: BTreeMap<(Address, u32), Address>,
-    output: tempfile::TempDir,
 }
 
 impl PeerWorld {
@@ -47,10 +45,6 @@ impl PeerWorld {
     /// # Errors
     /// A server does not come up.
     pub fn new(config: Config) -> Result<PeerWorld, PeerError> {
-        let output = tempfile::Builder::new()
-            .prefix("tracefork-peers-")
-            .tempdir()
-            .map_err(PeerError::io("temporary directory"))?;
         if let Some(dir) = &config.output_dir {
             std::fs::create_dir_all(dir).map_err(PeerError::io(format!("creating {}", dir.display())))?;
         }
@@ -89,7 +83,6 @@ impl PeerWorld {
             next_id: 0,
             seen_channels: HashSet::new(),
             chosen_ports: BTreeMap::new(),
-            output,
         };
         if !world.config.offline {
             for spec in &servers {
@@ -98,10 +91,6 @@ impl PeerWorld {
             }
         }
         Ok(world)
-    }
-
-    pub(crate) fn output_dir(&self) -> &Path {
-        self.config.output_dir.as_deref().unwrap_or(self.output.path())
     }
 
     /// What was spared so far.

@@ -71,6 +71,21 @@ fn if_allowed_the_first_answer_is_kept() {
 }
 
 #[test]
+fn a_server_that_dies_is_reported_with_its_last_words() {
+    let (address, spec) = server("(print('cannot go on', flush=True), __import__('os')._exit(3))");
+    let mut world = PeerWorld::new(Config {
+        servers: vec![spec],
+        ..config(CacheMode::Branching)
+    })
+    .expect("server");
+    let mut state = PeerState::new();
+    let key = world.open(&mut state, &address).expect("up").expect("listens");
+    let error = world.write(&mut state, &key, b"x\n").expect_err("it dies");
+    assert!(matches!(error, PeerError::Died { status: 3, .. }), "{error}");
+    assert!(error.to_string().contains("cannot go on"), "{error}");
+}
+
+#[test]
 fn a_server_that_does_not_start_or_listen_is_reported() {
     for (command, expected) in [
         ("sh -c 'echo no config; exit 4'", "no config"),

@@ -3,8 +3,10 @@
 #define NET_H
 #include "guest.h"
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 static inline struct sockaddr_in at_port(int port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -26,6 +28,55 @@ static inline int listen_at(int port) {
     CHECK(fd >= 0);
     CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0);
     CHECK(bind(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    CHECK(listen(fd, 16) == 0);
+    return fd;
+}
+
+// An address as an argument: PORT (of 127.0.0.1), HOST:PORT, [IPV6]:PORT, or the PATH of a Unix socket.
+struct place {
+    struct sockaddr_storage address;
+    socklen_t length;
+};
+
+static inline struct place place_of(const char *text) {
+    struct place place = {.length = 0};
+    const char *colon = strrchr(text, ':');
+    if (strchr(text, '/')) {
+        struct sockaddr_un *path = (struct sockaddr_un *)&place.address;
+        path->sun_family = AF_UNIX;
+        CHECK(strlen(text) < sizeof path->sun_path);
+        strcpy(path->sun_path, text);
+        place.length = sizeof *path;
+    } else if (!colon) {
+        struct sockaddr_in address = at_port(atoi(text));
+        memcpy(&place.address, &address, place.length = sizeof address);
+    } else {
+        char host[64];
+        struct addrinfo hint = {.ai_socktype = SOCK_STREAM}, *found;
+        int bracket = text[0] == '[';
+        snprintf(host, sizeof host, "%.*s", (int)(colon - text) - 2 * bracket, text + bracket);
+        CHECK(getaddrinfo(host, colon + 1, &hint, &found) == 0);
+        memcpy(&place.address, found->ai_addr, place.length = found->ai_addrlen);
+        freeaddrinfo(found);
+    }
+    return place;
+}
+
+static inline int connect_to_place(const char *text) {
+    struct place place = place_of(text);
+    int fd = socket(place.address.ss_family, SOCK_STREAM, 0);
+    CHECK(fd >= 0);
+    CHECK(connect(fd, (struct sockaddr *)&place.address, place.length) == 0);
+    return fd;
+}
+
+static inline int listen_at_place(const char *text) {
+    struct place place = place_of(text);
+    int one = 1, fd = socket(place.address.ss_family, SOCK_STREAM, 0);
+    CHECK(fd >= 0);
+    if (place.address.ss_family != AF_UNIX)
+        CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0);
+    CHECK(bind(fd, (struct sockaddr *)&place.address, place.length) == 0);
     CHECK(listen(fd, 16) == 0);
     return fd;
 }

@@ -1,4 +1,4 @@
-//! Whatever ends the supervisor, no process of ours stays.
+//! Whatever ends the supervisor, no process of ours stays, and no file.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,7 +17,7 @@ use tracefork_tests::{command_under_test, guests};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let trials: [(&str, fn()); 8] = [
+    let trials: [(&str, fn()); 9] = [
         ("processes_are_seen", processes_are_seen),
         ("killed_while_running", killed_while_running),
         ("terminated_while_running", terminated_while_running),
@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         ("killed_with_many_checkpoints", killed_with_many_checkpoints),
         ("interrupted_while_searching", interrupted_while_searching),
         ("killed_while_starting", killed_while_starting),
+        ("killed_with_peers", killed_with_peers),
     ];
     // A failed assertion is a panic, which the trial reports.
     let trials = trials.into_iter().map(|(name, body)| {
@@ -48,6 +49,33 @@ struct Endless {
     program: PathBuf,
 }
 
+/// A guest under a path of its own.
+fn copy_of(guest: &str, flags: &[&str], scratch: &Scratch) -> PathBuf {
+    let guest = guests::one(guest).expect("the guest is there");
+    let program = scratch.beside(&guest.name);
+    let built = guest.build_with(flags).expect("the guest builds");
+    fs::copy(built, &program).expect("the guest can be copied");
+    program
+}
+
+/// The processes that run a program; a dead one that is not yet reaped has no program and does not count.
+fn processes_of(program: &Path) -> Vec<OsString> {
+    let entries = fs::read_dir("/proc").expect("/proc is there").flatten();
+    let running = |directory: &Path| fs::read_link(directory.join("exe")).is_ok_and(|exe| exe == program);
+    entries
+        .filter(|entry| running(&entry.path()))
+        .map(|entry| entry.file_name())
+        .collect()
+}
+
+fn wait_until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + limit;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not {what} within {limit:?}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
 impl Endless {
     fn new() -> Endless {
         Self::of("other/never_ends.c", &[])
@@ -60,11 +88,7 @@ impl Endless {
 
     fn of(source: &str, flags: &[&str]) -> Endless {
         let scratch = Scratch::new().expect("a temporary directory");
-        let built = guests::one(source)
-            .and_then(|g| g.build_with(flags))
-            .expect("the guest builds");
-        let program = scratch.beside("endless");
-        fs::copy(built, &program).expect("the guest can be copied");
+        let program = copy_of(source, flags, &scratch);
         Endless { scratch, program }
     }
 
@@ -78,30 +102,8 @@ impl Endless {
         supervisor.spawn().expect("the supervisor starts")
     }
 
-    /// The processes that run this guest; a dead one that is not yet reaped has no program and does not count.
-    fn processes(&self) -> Vec<OsString> {
-        let entries = fs::read_dir("/proc").expect("/proc is there").flatten();
-        let running =
-            |directory: &Path| fs::read_link(directory.join("exe")).is_ok_and(|exe| exe == self.program);
-        entries
-            .filter(|entry| running(&entry.path()))
-            .map(|entry| entry.file_name())
-            .collect()
-    }
-
     fn wait_until(&self, limit: Duration, wanted: impl Fn(usize) -> bool, what: &str) {
-        let deadline = Instant::now() + limit;
-        loop {
-            let processes = self.processes();
-            if wanted(processes.len()) {
-                return;
-            }
-            assert!(
-                Instant::now() < deadline,
-                "not {what} within {limit:?}: {processes:?}"
-            );
-            thread::sleep(Duration::from_millis(2));
-        }
+        wait_until(limit, what, || wanted(processes_of(&self.program).len()));
     }
 }
 
@@ -194,6 +196,44 @@ fn killed_while_starting() {
         supervisor.wait().expect("the supervisor ends");
         endless.wait_until(GRACE, |count| count == 0, "gone");
     }
+}
+
+/// With a server, a client, their output, and a socket in the file system.
+fn killed_with_peers() {
+    let command = command_under_test!();
+    let scratch = Scratch::new().expect("a temporary directory");
+    let [guest, server, client] = [
+        "other/serves_for_ever.c",
+        "peers/lines_server.c",
+        "peers/lines_client.c",
+    ]
+    .map(|guest| copy_of(guest, &[], &scratch));
+    let temporary = scratch.beside("temporary");
+    fs::create_dir(&temporary).expect("a directory");
+    let sockets = ["ours", "theirs"].map(|name| scratch.beside(name));
+    let [ours, theirs] = sockets.each_ref().map(|socket| socket.display().to_string());
+    let mut supervisor = Tracefork::new(command).command(&scratch.work());
+    supervisor.env("TMPDIR", &temporary).args(["check", "--no-hash"]);
+    supervisor.args(["--server", &format!("{} {theirs} alphabet", server.display())]);
+    supervisor.args(["--client", &format!("{} {ours} chat 0 1", client.display())]);
+    supervisor.arg("--").arg(&guest).arg(&ours);
+    let quiet = supervisor
+        .process_group(0)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut supervisor = quiet.spawn().expect("the supervisor starts");
+    let all = [&guest, &server, &client];
+    wait_until(PATIENCE, "begun", || {
+        all.iter().all(|program| !processes_of(program).is_empty()) && sockets[0].exists()
+    });
+    kill(group_of(&supervisor).expect("an id"), Signal::SIGKILL).expect("the supervisor can be killed");
+    supervisor.wait().expect("the supervisor ends");
+    wait_until(GRACE, "gone", || {
+        all.iter().all(|program| processes_of(program).is_empty())
+    });
+    wait_until(GRACE, "removed", || !sockets[0].exists());
+    let left: Vec<_> = fs::read_dir(&temporary).expect("it is there").flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 /// The test's own means: a process of the guest is seen while it runs and not afterwards.

@@ -6,6 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use peers::Launcher;
 use peers::process::Process;
+use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -59,7 +60,8 @@ impl Place<'_> {
     ) -> Result<(Ended, Process), String> {
         let launcher = Launcher::default();
         let name = argv.first().map_or("", String::as_str);
-        let log = self.log.to_owned();
+        let log = File::options().create(true).read(true).append(true).open(self.log);
+        let log = log.map_err(|error| format!("{}: {error}", self.log.display()))?;
         let mut process = Process::spawn_in(&launcher, name, argv, env, log, self.directory)
             .map_err(|error| error.to_string())?;
         let mut asked: Option<Instant> = None;

@@ -1,5 +1,5 @@
 // Main accepts n clients, one worker thread each, which answers m numbers with letters.
-// Called as alphabet_server PORT N M
+// Called as alphabet_server PLACE N M
 #include "net.h"
 
 static int messages;
@@ -20,7 +20,7 @@ static void *serve(void *argument) {
 
 int main(int argc, char **argv) {
     CHECK(argc == 4);
-    int listener = listen_at(atoi(argv[1])), n = atoi(argv[2]);
+    int listener = listen_at_place(argv[1]), n = atoi(argv[2]);
     messages = atoi(argv[3]);
     pthread_t threads[8];
     for (int i = 0; i < n; i++) {

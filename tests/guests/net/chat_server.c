@@ -22,7 +22,7 @@ static void *serve(void *argument) {
 
 int main(int argc, char **argv) {
     CHECK(argc == 4);
-    int listener = listen_at(atoi(argv[1]));
+    int listener = listen_at_place(argv[1]);
     count = atoi(argv[2]);
     kind = argv[3];
     pthread_t threads[8];

@@ -1,11 +1,11 @@
 // A client peer.
-// Called as lines_client PORT alphabet M   sends the numbers 1 to M, one after the other, and checks the letters
-//        or lines_client PORT chat ID N    sends "from ID" and reads N lines
+// Called as lines_client PLACE alphabet M   sends the numbers 1 to M, one after the other, and checks the letters
+//        or lines_client PLACE chat ID N    sends "from ID" and reads N lines
 #include "net.h"
 
 int main(int argc, char **argv) {
     CHECK(argc >= 4);
-    int fd = connect_to(atoi(argv[1]));
+    int fd = connect_to_place(argv[1]);
     char line[256];
     if (strcmp(argv[2], "alphabet") == 0) {
         for (int i = 0; i < atoi(argv[3]); i++) {

@@ -1,5 +1,5 @@
 // A server peer, one process, one thread: serves any number of connections with poll.
-// Called as lines_server PORT daytime|alphabet|file|log FILE
+// Called as lines_server PLACE daytime|alphabet|file|log FILE
 //   daytime   sends a line to whoever connects, and ends the connection
 //   alphabet  answers each line with a number by the letter of that number
 //   file      answers "GET whole" or "GET from-to" with bytes of a file of twelve letters, and ends the connection
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
     kind = argv[2];
     if (argc > 3)
         CHECK((journal = fopen(argv[3], "w")) != NULL);
-    fds[0] = (struct pollfd){listen_at(atoi(argv[1])), POLLIN, 0};
+    fds[0] = (struct pollfd){listen_at_place(argv[1]), POLLIN, 0};
     count = 1;
     for (;;) {
         CHECK(poll(fds, count, -1) > 0);

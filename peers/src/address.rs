@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::SocketAddr as UnixAddr;
@@ -37,6 +37,26 @@ impl Address {
         match self {
             Address::Tcp(addr) | Address::Udp(addr) => Some(addr.port()),
             Address::Unix(_) => None,
+        }
+    }
+
+    /// The address as a client's command line has it: `HOST:PORT`, or a path.
+    #[must_use]
+    pub fn for_clients(&self) -> String {
+        match self {
+            Address::Tcp(addr) | Address::Udp(addr) => {
+                let mut addr = *addr;
+                match addr.ip() {
+                    IpAddr::V4(ip) if ip.is_unspecified() => addr.set_ip(Ipv4Addr::LOCALHOST.into()),
+                    IpAddr::V6(ip) if ip.is_unspecified() => addr.set_ip(Ipv6Addr::LOCALHOST.into()),
+                    _ => {}
+                }
+                addr.to_string()
+            }
+            Address::Unix(name) => match name.split_first() {
+                Some((0, rest)) => format!("@{}", String::from_utf8_lossy(rest)),
+                _ => String::from_utf8_lossy(name).into_owned(),
+            },
         }
     }
 

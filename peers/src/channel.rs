@@ -14,6 +14,8 @@ enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
     Udp(UdpSocket),
+    /// One of those who write to a datagram socket of the SUT, which is shared by all of them.
+    Correspondent(UdpSocket, SocketAddr),
 }
 
 /// Where what was said is now.
@@ -96,6 +98,22 @@ impl Link {
         Ok(Link::new(Socket::Unix(stream), None, inode))
     }
 
+    /// What `them` and the SUT's datagram socket say to each other. What comes in is handed over by whoever reads from that socket.
+    ///
+    /// # Errors
+    /// The socket has no address.
+    pub fn correspondent(socket: UdpSocket, them: SocketAddr) -> io::Result<Link> {
+        let mut us = socket.local_addr()?;
+        if us.ip().is_unspecified() {
+            us.set_ip(them.ip());
+        }
+        Ok(Link::new(
+            Socket::Correspondent(socket, them),
+            Some((us, them)),
+            0,
+        ))
+    }
+
     fn new(socket: Socket, addresses: Option<(SocketAddr, SocketAddr)>, inode: u64) -> Link {
         Link {
             socket,
@@ -117,14 +135,34 @@ impl Link {
         self.addresses
     }
 
+    /// The inode of the socket at the other end; 0 if it is closed already, or out of sight.
+    pub fn other_end(&self, diag: &mut Diag) -> u64 {
+        let Some((us, them)) = self.addresses else {
+            return 0;
+        };
+        if self.is_stream() {
+            let view = diag.tcp(them, us).ok().flatten();
+            view.map_or(0, |view| u64::from(view.inode))
+        } else {
+            let view = diag.udp(them, us).ok().flatten();
+            view.map_or(0, |(_, inode)| inode)
+        }
+    }
+
     /// The descriptor, to wait on.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         match &self.socket {
             Socket::Tcp(s) => s.as_fd(),
             Socket::Unix(s) => s.as_fd(),
-            Socket::Udp(s) => s.as_fd(),
+            Socket::Udp(s) | Socket::Correspondent(s, _) => s.as_fd(),
         }
+    }
+
+    /// A stream has an end, datagrams just cease.
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        matches!(self.socket, Socket::Tcp(_) | Socket::Unix(_))
     }
 
     /// The peer may still say something here.
@@ -150,10 +188,12 @@ impl Link {
     /// # Errors
     /// The kernel does not take it. A refusal of an earlier one is not an error here: it is the peer's silence.
     pub fn send_datagram(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Socket::Udp(socket) = &self.socket else {
-            return Err(ErrorKind::InvalidInput.into());
+        let sent = match &self.socket {
+            Socket::Udp(socket) => socket.send(bytes),
+            Socket::Correspondent(socket, them) => socket.send_to(bytes, them),
+            Socket::Tcp(_) | Socket::Unix(_) => return Err(ErrorKind::InvalidInput.into()),
         };
-        match socket.send(bytes) {
+        match sent {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
             result => result.map(|_| ()),
         }
@@ -170,7 +210,7 @@ impl Link {
             let result = match &mut self.socket {
                 Socket::Tcp(s) => s.write(&self.outbox),
                 Socket::Unix(s) => s.write(&self.outbox),
-                Socket::Udp(_) => return,
+                Socket::Udp(_) | Socket::Correspondent(..) => return,
             };
             match result {
                 Ok(n) => {
@@ -189,7 +229,7 @@ impl Link {
             let _ = match &self.socket {
                 Socket::Tcp(s) => s.shutdown(Shutdown::Write),
                 Socket::Unix(s) => s.shutdown(Shutdown::Write),
-                Socket::Udp(_) => Ok(()),
+                Socket::Udp(_) | Socket::Correspondent(..) => Ok(()),
             };
         }
     }
@@ -203,6 +243,7 @@ impl Link {
                 Socket::Tcp(s) => s.read(&mut self.buffer),
                 Socket::Unix(s) => s.read(&mut self.buffer),
                 Socket::Udp(s) => s.recv(&mut self.buffer),
+                Socket::Correspondent(..) => return false,
             };
             match result {
                 Ok(n) if matches!(self.socket, Socket::Udp(_)) => {
@@ -247,11 +288,13 @@ impl Link {
                 Ok(Some(_)) => Flight::Unconsumed,
                 Err(_) => Flight::Unseen,
             },
-            Socket::Udp(_) => match self.addresses.map(|(us, them)| diag.udp_unread(them, us)) {
-                Some(Ok(Some(0) | None)) => Flight::Clear,
-                Some(Ok(Some(_))) => Flight::Unconsumed,
-                _ => Flight::Unseen,
-            },
+            Socket::Udp(_) | Socket::Correspondent(..) => {
+                match self.addresses.map(|(us, them)| diag.udp(them, us)) {
+                    Some(Ok(Some((0, _)) | None)) => Flight::Clear,
+                    Some(Ok(Some(_))) => Flight::Unconsumed,
+                    _ => Flight::Unseen,
+                }
+            }
             Socket::Tcp(_) => self.tcp_flight(diag),
         }
     }

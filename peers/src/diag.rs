@@ -173,14 +173,13 @@ impl Diag {
         Ok(listening.and_then(|reply| u32_at(&reply, 68)).map(u64::from))
     }
 
-    /// Bytes that wait in the receive queue of the UDP socket at `local`.
+    /// The UDP socket at `local` that gets what is sent from `remote`: bytes that wait in its receive queue, and its inode.
     ///
     /// # Errors
     /// The kernel refuses the query.
-    pub fn udp_unread(&mut self, local: SocketAddr, remote: SocketAddr) -> io::Result<Option<u32>> {
-        Ok(self
-            .inet(libc::IPPROTO_UDP as u8, local, remote)?
-            .and_then(|reply| u32_at(&reply, 56)))
+    pub fn udp(&mut self, local: SocketAddr, remote: SocketAddr) -> io::Result<Option<(u32, u64)>> {
+        let reply = self.inet(libc::IPPROTO_UDP as u8, local, remote)?;
+        Ok(reply.and_then(|reply| Some((u32_at(&reply, 56)?, u64::from(u32_at(&reply, 68)?)))))
     }
 
     /// What the Unix stream socket with this inode has sent and its peer has not yet consumed.

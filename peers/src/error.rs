@@ -35,6 +35,16 @@ pub enum PeerError {
         /// The end of its output.
         last_output: String,
     },
+    /// A server that had taken connections takes no more.
+    #[error("server peer {name} has refused another connection to {connection}, which is needed to say again what was said before{}", tail(.last_output))]
+    Refuses {
+        /// The peer's name, or its address if it is not one of ours.
+        name: String,
+        /// Which connection.
+        connection: String,
+        /// The end of its output.
+        last_output: String,
+    },
     /// The peer neither answers nor waits for input.
     #[error("peer {name} hangs: after {waited_ms} ms it still {doing}{}", tail(.last_output))]
     Hangs {

@@ -7,7 +7,7 @@ use crate::address::Address;
 use crate::channel::Link;
 use crate::process::Launcher;
 use std::io::{self, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
@@ -18,6 +18,7 @@ use std::process::{Child, Command, Stdio};
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
+    Udp(UdpSocket),
     /// One with a path comes with the process that removes it.
     Unix(
         UnixListener,
@@ -108,10 +109,16 @@ impl Listener {
                     socket: Socket::Unix(listener, tidy),
                 })
             }
-            Address::Udp(_) => Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "the SUT as a datagram server is not supported",
-            )),
+            Address::Udp(addr) => {
+                let socket = UdpSocket::bind(addr)?;
+                socket.set_nonblocking(true)?;
+                let address = Address::Udp(socket.local_addr()?);
+                Ok(Listener {
+                    name,
+                    address,
+                    socket: Socket::Udp(socket),
+                })
+            }
         }
     }
 
@@ -120,6 +127,7 @@ impl Listener {
     pub fn fd(&self) -> BorrowedFd<'_> {
         match &self.socket {
             Socket::Tcp(s) => s.as_fd(),
+            Socket::Udp(s) => s.as_fd(),
             Socket::Unix(s, _) => s.as_fd(),
         }
     }
@@ -130,11 +138,35 @@ impl Listener {
             let link = match &self.socket {
                 Socket::Tcp(s) => s.accept().and_then(|(stream, _)| Link::tcp(stream)),
                 Socket::Unix(s, _) => s.accept().and_then(|(stream, _)| Link::unix(stream)),
+                Socket::Udp(_) => return None,
             };
             match link {
                 Ok(link) => return Some(link),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(error) => tracing::warn!("accepting on {}: {error}", self.name),
+            }
+        }
+    }
+
+    /// The next datagram that a client has sent here, if there is one, with a link to who sent it.
+    pub fn receive(&self, buffer: &mut [u8]) -> Option<(Link, Vec<u8>)> {
+        let Socket::Udp(socket) = &self.socket else {
+            return None;
+        };
+        loop {
+            let received = socket.recv_from(buffer).and_then(|(length, from)| {
+                let link = Link::correspondent(socket.try_clone()?, from)?;
+                Ok((link, buffer[..length].to_vec()))
+            });
+            match received {
+                Ok(datagram) => return Some(datagram),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+                // An earlier answer reached nobody: that is no datagram.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(error) => {
+                    tracing::warn!("receiving on {}: {error}", self.name);
+                    return None;
+                }
             }
         }
     }

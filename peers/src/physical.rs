@@ -64,12 +64,25 @@ impl Physical {
         self.links.push(link);
     }
 
+    /// Takes in a datagram that the client has sent to the SUT: the first one from an address is a new channel.
+    pub fn add_datagram(&mut self, link: Link, listener: String, datagram: Vec<u8>) {
+        let known = |other: &Link| !other.is_stream() && other.addresses() == link.addresses();
+        let channel = match self.links.iter().position(known) {
+            Some(channel) => channel,
+            None => {
+                self.add_link(link, listener);
+                self.links.len() - 1
+            }
+        };
+        self.heard.push_datagram(channel as Channel, datagram);
+    }
+
     /// Notes the end of the client's process; true if that is news. It is heard after everything that the process had to say.
     pub fn pump_exit(&mut self) -> bool {
         let Some((process, _)) = &mut self.client else {
             return false;
         };
-        if self.ended || self.links.iter().any(Link::is_open) {
+        if self.ended || self.links.iter().any(|link| link.is_stream() && link.is_open()) {
             // Its connections outlive it in a child of its own, or their end is still on its way.
             return false;
         }

@@ -8,6 +8,7 @@ use crate::inspect::Watch;
 use crate::path::Step;
 use crate::physical::Physical;
 use crate::position::Segment;
+use crate::process::Process;
 use crate::spec::PeerSpec;
 use crate::store::TreeKey;
 use crate::tree::{At, Pos, Tree};
@@ -210,7 +211,14 @@ impl PeerWorld {
         }
         let physical = match self.keys[tree].clone() {
             TreeKey::Client(index) => self.launch_client(tree, index)?,
-            TreeKey::Server(address, _) => self.connect(tree, &address)?,
+            TreeKey::Server(address, _) => match self.connect(tree, &address) {
+                Err(PeerError::Io { source, .. })
+                    if is_refusal(&source) && self.trees[tree].answer(Tree::root().pos).is_some() =>
+                {
+                    return Err(self.refuses(tree, &address));
+                }
+                result => result?,
+            },
         };
         self.next_id += 1;
         let id = self.next_id;
@@ -221,6 +229,17 @@ impl PeerWorld {
             self.poll_at(id, root)?;
         }
         Ok(id)
+    }
+
+    /// Nobody is there any more, where somebody had been.
+    fn refuses(&self, tree: usize, address: &Address) -> PeerError {
+        let server = self.served_by.get(&tree).copied().flatten();
+        let process = server.map(|server| &self.ground.servers[server].process);
+        PeerError::Refuses {
+            name: process.map_or_else(|| address.to_string(), |process| process.name.clone()),
+            connection: self.keys[tree].to_string(),
+            last_output: process.map(Process::last_output).unwrap_or_default(),
+        }
     }
 
     /// What stands at the end of a conversation can take it further; what stands in the middle only helps if the SUT turns off just there.
@@ -249,7 +268,7 @@ impl PeerWorld {
         let mut argv = spec.argv.clone();
         if let Some(first) = self.ground.listeners.first() {
             let port = first.address.port().map(|p| p.to_string()).unwrap_or_default();
-            let addr = first.address.to_string();
+            let addr = first.address.for_clients();
             argv.iter_mut()
                 .for_each(|arg| *arg = arg.replace("{port}", &port).replace("{addr}", &addr));
             env = vec![

@@ -46,7 +46,7 @@ impl PeerWorld {
             .listeners
             .iter()
             .any(|listener| match (&listener.address, address) {
-                (Address::Tcp(own), Address::Tcp(asked)) => {
+                (Address::Tcp(own), Address::Tcp(asked)) | (Address::Udp(own), Address::Udp(asked)) => {
                     own.port() == asked.port() && (own.ip() == asked.ip() || own.ip().is_unspecified())
                 }
                 (own, asked) => own == asked,
@@ -62,7 +62,7 @@ impl PeerWorld {
         chosen.unwrap_or_else(|| address.to_string())
     }
 
-    /// The SUT listens at an address that it has bound: from now on there are clients.
+    /// The SUT listens (or receives datagrams) at an address that it has bound: from now on there are clients.
     pub fn listen(&mut self, state: &mut PeerState, address: &Address) {
         let name = self.listener_name(address);
         state.edit().listening.insert(name);
@@ -125,6 +125,7 @@ impl PeerWorld {
             Conn {
                 instance,
                 channel,
+                datagrams: matches!(address, Address::Udp(_)),
                 r: 0,
                 fin: false,
                 closed: false,

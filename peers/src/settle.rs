@@ -22,6 +22,8 @@ pub(crate) struct Ground {
     /// Eyes on servers that ran before us, by tree; `None` if they cannot be looked at.
     pub(crate) strangers: HashMap<usize, Option<Watch>>,
     pub(crate) diag: Option<Diag>,
+    /// As long as the longest datagram.
+    pub(crate) buffer: Box<[u8]>,
 }
 
 /// How long the same condition has lasted.
@@ -40,7 +42,7 @@ impl Since {
 }
 
 impl Ground {
-    /// Takes in new connections from clients, and gives each to the instance that made it.
+    /// Takes in new connections and datagrams from clients, and gives each to the instance that made it.
     pub(crate) fn collect_connections(
         &mut self,
         focus: &mut Physical,
@@ -48,18 +50,16 @@ impl Ground {
     ) -> bool {
         let mut any = false;
         for i in 0..self.listeners.len() {
+            let name = self.listeners[i].name.clone();
             while let Some(link) = self.listeners[i].accept() {
-                let name = self.listeners[i].name.clone();
-                match self.owner(&link, focus, others) {
-                    Owner::Focus => focus.add_link(link, name),
-                    Owner::Other(id) => {
-                        if let Some(other) = others.get_mut(&id) {
-                            other.add_link(link, name);
-                        }
-                    }
-                    Owner::Stranger => {
-                        tracing::warn!("a process that is no client of ours connected to {name}: ignored")
-                    }
+                if let Some(owner) = self.owner(&link, &name, focus, others) {
+                    owner.add_link(link, name.clone());
+                }
+                any = true;
+            }
+            while let Some((link, datagram)) = self.listeners[i].receive(&mut self.buffer) {
+                if let Some(owner) = self.owner(&link, &name, focus, others) {
+                    owner.add_datagram(link, name.clone(), datagram);
                 }
                 any = true;
             }
@@ -68,23 +68,23 @@ impl Ground {
     }
 
     /// Whose is this connection? The socket's other end tells, unless it is closed already; then it is the one that we are dealing with.
-    fn owner(&mut self, link: &Link, focus: &Physical, others: &BTreeMap<u64, Physical>) -> Owner {
-        let inode = match (link.addresses(), &mut self.diag) {
-            (Some((us, them)), Some(diag)) => diag
-                .tcp(them, us)
-                .ok()
-                .flatten()
-                .map_or(0, |view| u64::from(view.inode)),
-            _ => 0,
-        };
+    fn owner<'a>(
+        &mut self,
+        link: &Link,
+        at: &str,
+        focus: &'a mut Physical,
+        others: &'a mut BTreeMap<u64, Physical>,
+    ) -> Option<&'a mut Physical> {
+        let inode = self.diag.as_mut().map_or(0, |diag| link.other_end(diag));
         let holds = |p: &Physical| p.client.as_ref().is_some_and(|(_, watch)| watch.holds(inode));
         if (inode == 0 && focus.client.is_some()) || holds(focus) {
-            return Owner::Focus;
+            return Some(focus);
         }
-        others
-            .iter()
-            .find(|(_, p)| holds(p))
-            .map_or(Owner::Stranger, |(&id, _)| Owner::Other(id))
+        let owner = others.values_mut().find(|other| holds(other));
+        if owner.is_none() {
+            tracing::warn!("a process that is no client of ours connected to {at}: ignored");
+        }
+        owner
     }
 
     /// Sends, receives, accepts, reaps: everything that can be done now; true if anything came.
@@ -256,10 +256,4 @@ impl Ground {
             last_output: process.map(Process::last_output).unwrap_or_default(),
         }
     }
-}
-
-enum Owner {
-    Focus,
-    Other(u64),
-    Stranger,
 }

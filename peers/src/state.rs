@@ -9,7 +9,7 @@ use crate::tree::At;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use xxhash_rust::xxh3::Xxh3;
 
 /// A logical connection of the SUT: what its socket refers to.
@@ -42,6 +42,8 @@ pub(crate) enum Instance {
 pub(crate) struct Conn {
     pub(crate) instance: Instance,
     pub(crate) channel: Channel,
+    /// What is written is a datagram each, not a stream.
+    pub(crate) datagrams: bool,
     pub(crate) r: u64,
     pub(crate) fin: bool,
     pub(crate) closed: bool,
@@ -65,7 +67,21 @@ pub(crate) struct Inner {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PeerState(pub(crate) Arc<Inner>);
 
+/// A state that is kept elsewhere, as long as it is kept there.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept(Weak<Inner>);
+
+impl Kept {
+    pub(crate) fn state(&self) -> Option<PeerState> {
+        self.0.upgrade().map(PeerState)
+    }
+}
+
 impl PeerState {
+    pub(crate) fn kept(&self) -> Kept {
+        Kept(Arc::downgrade(&self.0))
+    }
+
     /// The state of a SUT that has not communicated yet.
     #[must_use]
     pub fn new() -> PeerState {

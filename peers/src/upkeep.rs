@@ -2,9 +2,9 @@
 
 use crate::config::CacheMode;
 use crate::error::PeerError;
-use crate::state::{ConnKey, Instance, PeerState};
+use crate::state::{ConnKey, Instance, Kept, PeerState};
 use crate::tree::Tree;
-use crate::world::PeerWorld;
+use crate::world::{MANY_STATES, PeerWorld};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -72,6 +72,29 @@ impl PeerWorld {
             self.ensure_at(tree, at)?;
         }
         Ok(())
+    }
+
+    /// From this state there is more to explore, as long as somebody keeps it.
+    pub fn will_go_on_from(&mut self, state: &PeerState) {
+        if self.config.mode == CacheMode::Off {
+            return;
+        }
+        if self.unexplored.len() >= self.many {
+            self.unexplored.retain(|kept| kept.state().is_some());
+            self.many = (2 * self.unexplored.len()).max(MANY_STATES);
+        }
+        self.unexplored.push(state.kept());
+    }
+
+    /// Closes what no state can need from which there is more to explore, if there is anything new since that was last done.
+    pub fn tidy(&mut self) {
+        if self.next_id == self.tidied_at {
+            return;
+        }
+        self.tidied_at = self.next_id;
+        self.unexplored.retain(|kept| kept.state().is_some());
+        let states: Vec<PeerState> = self.unexplored.iter().filter_map(Kept::state).collect();
+        self.retain(&states);
     }
 
     /// Closes what none of these states (all that are still to be explored) can need.

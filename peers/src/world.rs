@@ -12,11 +12,13 @@ use crate::physical::Physical;
 use crate::replay::is_refusal;
 use crate::settle::Ground;
 use crate::spec::PeerSpec;
-use crate::state::{Conn, ConnKey, Instance, PeerState};
+use crate::state::{Conn, ConnKey, Instance, Kept, PeerState};
 use crate::store::TreeKey;
 use crate::tree::{At, Cursor, Readable, Tree, Walk, Write};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+
+pub(crate) const MANY_STATES: usize = 1024;
 
 /// The other ends of all the SUT's connections.
 #[derive(Debug)]
@@ -37,6 +39,12 @@ pub struct PeerWorld {
     pub(crate) seen_channels: HashSet<(u32, Channel)>,
     /// Chosen ports by the address asked for and its how-manieth time, so that a replayed `bind` gets the same.
     pub(crate) chosen_ports: BTreeMap<(Address, u32), Address>,
+    /// States from which there is more to explore.
+    pub(crate) unexplored: Vec<Kept>,
+    /// How many of them make it worth while to look which are still kept.
+    pub(crate) many: usize,
+    /// How many physical instances there had been when those that nobody needs were last closed.
+    pub(crate) tidied_at: u64,
 }
 
 impl PeerWorld {
@@ -64,6 +72,7 @@ impl PeerWorld {
             servers: Vec::new(),
             strangers: HashMap::new(),
             diag: Diag::new().ok(),
+            buffer: vec![0; 1 << 16].into_boxed_slice(),
         };
         let mut world = PeerWorld {
             config: Config {
@@ -83,6 +92,9 @@ impl PeerWorld {
             next_id: 0,
             seen_channels: HashSet::new(),
             chosen_ports: BTreeMap::new(),
+            unexplored: Vec::new(),
+            many: MANY_STATES,
+            tidied_at: 0,
         };
         if !world.config.offline {
             for spec in &servers {
@@ -194,6 +206,7 @@ impl PeerWorld {
         if refused {
             return Ok(None);
         }
+        let datagrams = matches!(*address, Address::Udp(_));
         let key = ConnKey::Opened(address, k);
         inner.places.insert(instance.clone(), Tree::root());
         inner.conns.insert(
@@ -201,6 +214,7 @@ impl PeerWorld {
             Conn {
                 instance,
                 channel: 0,
+                datagrams,
                 r: 0,
                 fin: false,
                 closed: false,
@@ -246,10 +260,10 @@ impl PeerWorld {
     pub fn write(&mut self, state: &mut PeerState, key: &ConnKey, data: &[u8]) -> Result<(), PeerError> {
         let conn = self.conn(state, key)?;
         let (instance, channel) = (conn.instance.clone(), conn.channel);
-        let write = match key {
-            ConnKey::Opened(address, _) if matches!(**address, Address::Udp(_)) => Write::Datagram(data),
-            _ if data.is_empty() => return Ok(()),
-            _ => Write::Bytes(data),
+        let write = match conn.datagrams {
+            true => Write::Datagram(data),
+            false if data.is_empty() => return Ok(()),
+            false => Write::Bytes(data),
         };
         let (tree, from) = self.locate(state, &instance);
         let to = match self.trees[tree].write(from, channel, write) {

@@ -242,6 +242,36 @@ fn few_physical_connections_are_enough() {
 }
 
 #[test]
+fn what_no_unexplored_state_needs_is_closed() {
+    let (address, spec) = line_server("line + b'\\n'", None);
+    let mut world = world_with(spec, CacheMode::Branching);
+    let mut left = PeerState::new();
+    let key = open(&mut world, &mut left, &address);
+    world.write(&mut left, &key, b"both\n").expect("told");
+    let (fork, mut right) = (left.clone(), left.clone());
+    world.write(&mut left, &key, b"left\n").expect("told");
+    world.write(&mut right, &key, b"right\n").expect("told");
+    assert_eq!(world.physical_now(), 2);
+    for state in [&left, &fork, &right] {
+        world.will_go_on_from(state);
+    }
+    drop(right);
+    world.tidy();
+    assert_eq!(world.physical_now(), 2, "from the fork one may come there again");
+    drop(fork);
+    // Something new, or nothing is looked for.
+    let mut other = PeerState::new();
+    open(&mut world, &mut other, &address);
+    world.write(&mut other, &key, b"other\n").expect("told");
+    world.write(&mut left, &key, b"more\n").expect("told");
+    world.will_go_on_from(&left);
+    world.tidy();
+    assert_eq!(world.physical_now(), 1, "only where the left one stands");
+    world.write(&mut left, &key, b"and more\n").expect("told");
+    assert_eq!(world.counters().physical_connections, 3);
+}
+
+#[test]
 fn shared_trees_serve_every_connection() {
     let (address, server) = line_server("line + b'.'", None);
     let mut world = PeerWorld::new(Config {

@@ -238,3 +238,66 @@ fn a_server_that_ran_before_us_is_found_and_inspected() {
     server.kill().expect("kill");
     server.wait().expect("reaped");
 }
+
+/// Asks twice from one address, then once from another, and ends.
+const DATAGRAM_CLIENT: &str = r#"
+import os, socket
+to = ("127.0.0.1", int(os.environ["TRACEFORK_PORT"]))
+def talk(*words):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for word in words:
+        s.sendto(word, to)
+        assert s.recv(100) == word.upper()
+talk(b"one", b"two")
+talk(b"three")
+"#;
+
+#[test]
+fn clients_that_send_datagrams() {
+    let mut world = PeerWorld::new(Config {
+        clients: vec![PeerSpec {
+            count: 2,
+            ..python("asks", DATAGRAM_CLIENT, &[])
+        }],
+        ..config(CacheMode::Branching)
+    })
+    .expect("world");
+    let mut state = PeerState::new();
+    let any = Address::Udp(([127, 0, 0, 1], 0).into());
+    let address = world.bind(&mut state, &any).expect("bind");
+    world.listen(&mut state, &address);
+    let before = state.clone();
+    for _ in 0..2 {
+        // The second time everything is known.
+        state = before.clone();
+        let mut keys = Vec::new();
+        while let Some(key) = world.accept(&mut state, &address).expect("clients run") {
+            keys.push(key);
+        }
+        assert_eq!(keys.len(), 2, "both have asked");
+        let mut talk = |state: &mut PeerState, key: &peers::ConnKey, word: &[u8]| {
+            assert_eq!(world.read(state, key, 100).expect("asked"), word);
+            world
+                .write(state, key, &word.to_ascii_uppercase())
+                .expect("answered");
+        };
+        for key in &keys {
+            talk(&mut state, key, b"one");
+        }
+        for key in &keys {
+            talk(&mut state, key, b"two");
+        }
+        for client in [0, 1] {
+            assert_eq!(world.client_exit(&state, client).expect("runs"), None);
+            let key = world
+                .accept(&mut state, &address)
+                .expect("clients run")
+                .expect("another address is another correspondent");
+            assert_eq!(world.read(&mut state, &key, 100).expect("asked"), b"three");
+            world.write(&mut state, &key, b"THREE").expect("answered");
+            assert_eq!(world.client_exit(&state, client).expect("runs"), Some(0));
+        }
+    }
+    let counters = world.counters();
+    assert_eq!((counters.hits, counters.misses, counters.peer_starts), (6, 6, 2));
+}

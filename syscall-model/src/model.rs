@@ -240,7 +240,7 @@ impl Model {
         match self.files.get(id).map(|description| &description.kind) {
             Some(Kind::Socket(socket)) => {
                 let socket = self.channels.sockets.get(socket);
-                socket.is_some_and(|s| s.listening.is_some() || s.client.is_some())
+                socket.is_some_and(|s| s.is_open_to_clients() || s.serves || s.client.is_some())
             }
             Some(Kind::Epoll(epoll)) => {
                 let epoll = self.channels.epolls.get(epoll);

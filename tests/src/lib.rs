@@ -12,6 +12,7 @@ pub mod combinations;
 pub mod directives;
 pub mod documents;
 pub mod guests;
+pub mod networked;
 pub mod observe;
 pub mod packages;
 pub mod process;

@@ -214,6 +214,26 @@ impl CheckSystem {
         Ok(())
     }
 
+    fn mark_here(&mut self) -> Result<Option<Mark>, Failure> {
+        if self.choice == CheckpointChoice::None {
+            return Ok(None);
+        }
+        let (checkpoints, task) = self.at_hand()?;
+        let memory = match checkpoints.mark(task) {
+            Ok(memory) => memory,
+            Err(error) if error.needs_reexecution() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        self.known = true;
+        Ok(Some(Mark {
+            memory,
+            rest: self.session.as_mut().ok_or_else(gone)?.snapshot()?,
+            last: self.last,
+            path: self.path.clone(),
+            faults_used: self.faults_used,
+        }))
+    }
+
     fn view(&self) -> View {
         let session = self.session.as_ref();
         View {
@@ -243,7 +263,7 @@ impl System for CheckSystem {
             return result;
         }
         self.restart()?;
-        self.start = self.mark()?;
+        self.start = self.mark_here()?;
         Ok(())
     }
 
@@ -324,23 +344,11 @@ impl System for CheckSystem {
     }
 
     fn mark(&mut self) -> Result<Option<Mark>, Failure> {
-        if self.choice == CheckpointChoice::None {
-            return Ok(None);
+        let mark = self.mark_here()?;
+        if let (Some(_), Some(session)) = (&mark, &self.session) {
+            session.network().will_return();
         }
-        let (checkpoints, task) = self.at_hand()?;
-        let memory = match checkpoints.mark(task) {
-            Ok(memory) => memory,
-            Err(error) if error.needs_reexecution() => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        self.known = true;
-        Ok(Some(Mark {
-            memory,
-            rest: self.session.as_mut().ok_or_else(gone)?.snapshot()?,
-            last: self.last,
-            path: self.path.clone(),
-            faults_used: self.faults_used,
-        }))
+        Ok(mark)
     }
 
     fn rewind(&mut self, mark: &Mark) -> Result<(), Failure> {

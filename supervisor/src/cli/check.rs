@@ -426,6 +426,12 @@ fn make_report(
     };
     let mut notes: Vec<String> = result.plan.notes.iter().map(|note| (*note).to_owned()).collect();
     notes.extend(coverage_note(result.coverage));
+    if counters.executions == 0 && verdict == "incomplete" {
+        notes.push(format!(
+            "no schedule came to its end within {} steps: give more room, cut the paths (--max-depth), or sample whole schedules (--search random)",
+            counters.max_depth
+        ));
+    }
     Report {
         verdict,
         violations,

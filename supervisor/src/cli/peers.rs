@@ -25,12 +25,18 @@ pub struct PeerArgs {
     /// How long to wait for a peer that cannot be inspected.
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = humantime::parse_duration)]
     pub settle: Duration,
+    /// How long a peer may compute, without waiting for anything, before it is said to hang.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub peer_timeout: Duration,
     /// Load what peers said before from F, if it is there, and save it there at the end.
     #[arg(long, value_name = "F")]
     pub cache_file: Option<PathBuf>,
     /// Contact no peer: all they say comes from the cache file.
     #[arg(long, requires = "cache_file")]
     pub offline: bool,
+    /// Keep what the peers print in files in DIR, one for each process that was started (default: only its end is shown, if a peer fails).
+    #[arg(long, value_name = "DIR")]
+    pub peer_output: Option<PathBuf>,
     /// Keep the first answer of a peer that answers a replay differently. The verdict then covers only that answer.
     #[arg(long)]
     pub allow_nondeterministic_peers: bool,
@@ -69,8 +75,10 @@ impl PeerArgs {
             },
             share_trees: self.share_trees,
             settle: self.settle,
+            hang_bound: self.peer_timeout,
             offline: self.offline,
             allow_nondeterministic: self.allow_nondeterministic_peers,
+            output_dir: self.peer_output.clone(),
             servers: specs(&self.server)?,
             clients: specs(&self.client)?,
             ..Config::default()

@@ -90,8 +90,16 @@ fn print_counterexample(found: &Counterexample) {
 
 fn print_outcomes(report: &Report) {
     println!("{}:", counted(report.outcomes.len() as u64, "outcome"));
-    for outcome in report.outcomes.iter().take(MAX_OUTCOMES) {
-        print_outcome(outcome);
+    // Outcomes that begin alike are told apart by how they go on.
+    let all = &report.outcomes;
+    let sent = all.iter().flat_map(|outcome| outcome.sent.values().flatten());
+    let same = Same {
+        stdout: common_prefix(all.iter().map(|outcome| outcome.stdout.as_str())),
+        stderr: common_prefix(all.iter().map(|outcome| outcome.stderr.as_str())),
+        sent: common_prefix(sent.map(String::as_str)),
+    };
+    for outcome in all.iter().take(MAX_OUTCOMES) {
+        print_outcome(outcome, &same);
     }
     if report.outcomes.len() > MAX_OUTCOMES {
         println!(
@@ -101,7 +109,14 @@ fn print_outcomes(report: &Report) {
     }
 }
 
-fn print_outcome(outcome: &Outcome) {
+/// How many characters all outcomes begin with in common.
+struct Same {
+    stdout: usize,
+    stderr: usize,
+    sent: usize,
+}
+
+fn print_outcome(outcome: &Outcome, same: &Same) {
     let end = match (outcome.exit, outcome.signal) {
         (Some(status), _) => format!("exit {status}"),
         (_, Some(signal)) => crate::trace::signal_name(signal),
@@ -111,13 +126,13 @@ fn print_outcome(outcome: &Outcome) {
     };
     println!(
         "  {end:<9} stdout {:?} stderr {:?} ({})",
-        cut(&outcome.stdout),
-        cut(&outcome.stderr),
+        cut(&outcome.stdout, same.stdout),
+        cut(&outcome.stderr, same.stderr),
         counted(outcome.executions, "execution")
     );
     // Outcomes may differ in nothing else.
     for (to, said) in &outcome.sent {
-        let said: Vec<String> = said.iter().map(|connection| cut(connection)).collect();
+        let said: Vec<String> = said.iter().map(|connection| cut(connection, same.sent)).collect();
         println!(
             "            sent to {to}: {}",
             format!("{said:?}").trim_matches(['[', ']'])
@@ -131,10 +146,37 @@ pub fn counted(number: u64, thing: &str) -> String {
     format!("{number} {thing}{ending}")
 }
 
-fn cut(text: &str) -> String {
+/// A text shortened to one line: its beginning, or, if all texts have that in common, where it is its own.
+fn cut(text: &str, same: usize) -> String {
     const MAX: usize = 60;
-    match text.char_indices().nth(MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+    const KEPT: usize = 20;
+    let skipped = if same < MAX { 0 } else { same - KEPT };
+    let shown: String = text.chars().skip(skipped).take(MAX).collect();
+    let before = if skipped > 0 { "…" } else { "" };
+    let goes_on = text.chars().nth(skipped + MAX).is_some();
+    format!("{before}{shown}{}", if goes_on { "…" } else { "" })
+}
+
+/// How many characters texts begin with in common that are not all the same; none otherwise.
+fn common_prefix<'a>(mut texts: impl Iterator<Item = &'a str>) -> usize {
+    let Some(first) = texts.next() else { return 0 };
+    let others = texts.filter(|text| *text != first);
+    let common = |text: &str| first.chars().zip(text.chars()).take_while(|(a, b)| a == b).count();
+    others.map(common).min().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_the_same_is_left_out() {
+        let (one, two) = (format!("{}1", "same ".repeat(20)), format!("{}2", "same ".repeat(20)));
+        let same = common_prefix([one.as_str(), two.as_str()].into_iter());
+        assert_eq!(same, 100);
+        assert_eq!(cut(&one, same), "…same same same same 1");
+        assert_eq!(cut("short", 3), "short");
+        assert_eq!(cut(&one, 0).chars().count(), 61);
+        assert_eq!(common_prefix(["alike", "alike"].into_iter()), 0);
     }
 }

@@ -67,7 +67,8 @@ impl Peers {
     /// Starts the servers, if any are to be started.
     pub fn start(&self) -> Result<(), Failure> {
         let mut shared = self.lock();
-        if shared.config.servers.is_empty() && shared.cache_file.is_none() {
+        let config = &shared.config;
+        if config.servers.is_empty() && config.clients.is_empty() && shared.cache_file.is_none() {
             return Ok(());
         }
         shared.world().map(drop).map_err(failure)
@@ -230,6 +231,8 @@ fn advice(error: &PeerError) -> Option<&'static str> {
 pub struct PeerNetwork {
     peers: Peers,
     state: PeerState,
+    /// Where the program was last put back to: all that it may need from then on is at or below this.
+    base: PeerState,
     failure: Option<PeerError>,
     journal: Option<Journal>,
 }
@@ -240,6 +243,7 @@ impl PeerNetwork {
         let mut network = Self {
             peers,
             state: PeerState::new(),
+            base: PeerState::new(),
             failure: None,
             journal: None,
         };
@@ -289,10 +293,22 @@ impl PeerNetwork {
 
     /// The program was put back.
     pub fn go_to(&mut self, state: PeerState) -> Result<(), Failure> {
+        self.base = state.clone();
         self.state = state;
         match &mut self.peers.lock().world {
-            Some(world) => world.backtracked(&self.state).map_err(failure),
+            Some(world) => {
+                world.will_go_on_from(&self.base);
+                world.tidy();
+                world.backtracked(&self.state).map_err(failure)
+            }
             None => Ok(()),
+        }
+    }
+
+    /// The search will come back to the current state, as long as the caller keeps it.
+    pub fn will_return(&self) {
+        if let Some(world) = &mut self.peers.lock().world {
+            world.will_go_on_from(&self.state);
         }
     }
 
@@ -417,14 +433,16 @@ impl Network for PeerNetwork {
         }
     }
 
-    fn listen(&mut self, at: &Endpoint) {
-        if self.has_clients() {
+    fn listen(&mut self, at: &Endpoint) -> bool {
+        let somebody = self.has_clients();
+        if somebody {
             let address = to_address(at);
             self.ask((), |world, state| {
                 world.listen(state, &address);
                 Ok(())
             });
         }
+        somebody
     }
 
     fn acceptable(&mut self, at: &Endpoint) -> bool {

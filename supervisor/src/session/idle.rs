@@ -13,7 +13,7 @@ use syscall_model::{Tid, WaitFor};
 
 /// A server that wakes up again and again only to look at its clients is idle after so many times.
 const MAX_LOOKS: u32 = 3;
-/// The same if other threads have something to do with time: they might get somewhere.
+/// The same if other threads have something to do with time: they might get somewhere, and say something.
 const MAX_TICKS: u32 = 20;
 
 /// Time that passed while clients were waited for and nothing was said.
@@ -37,7 +37,7 @@ impl Session {
             }
             let now = self.model.clock.now();
             match self.model.next_deadline().filter(|&deadline| deadline > now) {
-                Some(_) if able.is_empty() && self.has_been_quiet() => self.ended = Some(End::Idle),
+                Some(_) if able.is_empty() && self.has_been_quiet()? => self.ended = Some(End::Idle),
                 Some(deadline) => self.pass_time(deadline),
                 None if able.is_empty() && self.model.awaits_clients() => self.ended = Some(End::Idle),
                 None if able
@@ -73,10 +73,10 @@ impl Session {
     }
 
     /// Counts one more passing of time without a word from or to a peer; true if there were enough.
-    fn has_been_quiet(&mut self) -> bool {
+    fn has_been_quiet(&mut self) -> Result<bool, Failure> {
         // Without clients the program talks to itself: its own threads may be what it waits for.
         if !self.network.has_clients() || !self.model.awaits_clients() {
-            return false;
+            return Ok(false);
         }
         if self.quiet.since != *self.network.state() {
             self.quiet = Quiet {
@@ -91,6 +91,8 @@ impl Session {
             }
             _ => true,
         });
-        self.quiet.ticks > if only_looks { MAX_LOOKS } else { MAX_TICKS }
+        // When the last client has ended nobody will ever say anything again, whatever the other threads do with the time.
+        let few = only_looks || self.network.client_exits()?.iter().all(Option::is_some);
+        Ok(self.quiet.ticks > if few { MAX_LOOKS } else { MAX_TICKS })
     }
 }

@@ -4,7 +4,7 @@
 //! blocking. A blocking write that does not fit writes what it can and waits with the rest; how far it came
 //! is in [`Thread::progress`](crate::Thread::progress).
 
-use super::{Channels, Use, epoll, signalfd, socket, touches};
+use super::{Channels, Use, epoll, named, signalfd, socket, touches};
 use crate::clock::Nanos;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId, PollEvents};
@@ -139,6 +139,11 @@ fn least_read(kind: &Kind) -> usize {
 
 /// `read` and its kin on a channel, before they run.
 pub fn prepare_read(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Prepared {
+    if let Ok(Kind::Socket(socket)) = kind(cx.model, id)
+        && cx.model.channels.sockets.get(&socket).is_some_and(|s| s.serves)
+    {
+        named::await_clients(cx.model);
+    }
     let deadline = socket_deadline(cx.model, id, true);
     cx.thread().deadline = deadline;
     let waits = blocking(cx.model, id)

@@ -315,8 +315,14 @@ fn touch_network(model: &Model, id: ChannelId, how: Use, ends: &mut Vec<Kind>, o
         object: Object::Channel(id.0),
         access,
     });
-    if socket.listening.is_some() {
+    if socket.listening.is_some() || socket.serves {
         out.push(Touch::write(Object::Clients));
+    }
+    if socket.serves && how != Use::Poll {
+        // Whoever is answered may go on here or anywhere else.
+        let others = model.channels.sockets.iter();
+        let others = others.filter(|(_, other)| other.client.is_some() || other.is_open_to_clients());
+        ends.extend(others.map(|(id, _)| Kind::Socket(*id)));
     }
     if let Some(client) = socket.client {
         let says = matches!(how, Use::Write | Use::Change);
@@ -330,7 +336,7 @@ fn touch_network(model: &Model, id: ChannelId, how: Use, ends: &mut Vec<Kind>, o
             out.push(Touch::read(Object::Clients));
             let others = model.channels.sockets.iter();
             let others =
-                others.filter(|(_, other)| other.client == Some(client) || other.listening.is_some());
+                others.filter(|(_, other)| other.client == Some(client) || other.is_open_to_clients());
             ends.extend(others.map(|(id, _)| Kind::Socket(*id)));
         }
     }

@@ -122,6 +122,27 @@ pub fn accepted(model: &mut Model, listener: ChannelId, key: Key, client: u32) -
     model.channels.add_socket(end)
 }
 
+/// The program looks for clients: from now on they are there, if they can reach it.
+pub fn await_clients(model: &mut Model) {
+    let channels = &mut model.channels;
+    if !channels.clients_awaited && channels.sockets.values().any(Socket::is_open_to_clients) {
+        channels.clients_awaited = true;
+        channels.stale = true;
+    }
+}
+
+/// A client has written to a datagram socket for the first time: from now on it is one of those that the socket hears from.
+pub fn heard_of(model: &mut Model, id: ChannelId, key: Key) {
+    let nth = match &key {
+        Key::Opened(_, nth) | Key::Accepted(nth) => *nth as u16,
+    };
+    let this = socket_mut(model, id);
+    let name = this.name.clone().map(Endpoint::destination);
+    if let Some(from) = name.map(|name| name.nearest_local(CLIENT_PORTS.wrapping_add(nth))) {
+        this.correspondents.insert(from, key);
+    }
+}
+
 /// A connection to the program itself that will not be accepted any more.
 pub fn refuse(model: &mut Model, accepting: ChannelId) {
     if let Some((client, _)) = socket::live_peer(model, accepting) {

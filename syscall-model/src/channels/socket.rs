@@ -117,8 +117,10 @@ pub struct Socket {
     pub connect_succeeded: bool,
     /// The client process at the other end.
     pub client: Option<u32>,
-    /// The peers that a datagram socket has sent to.
+    /// The peers that a datagram socket has sent to, or heard from.
     pub correspondents: OrdMap<Endpoint, Key>,
+    /// A datagram socket at an address where clients may write to it.
+    pub serves: bool,
 }
 
 /// What a receive got. The rights carry a reference each, which the caller must install or release.
@@ -161,7 +163,13 @@ impl Socket {
             connect_succeeded: false,
             client: None,
             correspondents: OrdMap::new(),
+            serves: false,
         }
+    }
+
+    /// Clients that are not known yet may come here: by connecting, or with a first datagram. (A datagram socket that is connected hears only from where it is connected to.)
+    pub fn is_open_to_clients(&self) -> bool {
+        self.listening.is_some() || self.serves && self.remote.is_none()
     }
 
     /// The name that the program sees.

@@ -33,13 +33,9 @@ pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
     Prepared::visible(touched).waiting(waits.then(|| io::read_wait(ofd, deadline)))
 }
 
-/// The program looks for clients: they are started now, if it listens.
+/// The program looks for clients: they are started now, if they can reach it.
 pub fn await_clients(cx: &mut Cx) {
-    let channels = &mut cx.model.channels;
-    if !channels.clients_awaited && channels.sockets.values().any(|s| s.listening.is_some()) {
-        channels.clients_awaited = true;
-        channels.stale = true;
-    }
+    named::await_clients(cx.model);
 }
 
 pub fn accept(cx: &mut Cx, call: &Call) -> Outcome {

@@ -1,5 +1,6 @@
 //! Sending and receiving on sockets: `sendto`, `recvfrom`, `sendmsg`, `recvmsg`, `sendmmsg`, `recvmmsg`.
 
+use super::accept::await_clients;
 use super::control_messages::{self as control, Control};
 use super::sockets::{destination, encoded, object, read_address, socket_of, write_address};
 use crate::call::Call;
@@ -74,9 +75,13 @@ fn flags(call: &Call) -> i32 {
 }
 
 fn prepare(cx: &mut Cx, call: &Call, how: Use, wait: impl Fn(OfdId, Option<Nanos>) -> Wait) -> Prepared {
-    let Ok((ofd, _)) = socket_of(cx, call.fd(0)) else {
+    let Ok((ofd, id)) = socket_of(cx, call.fd(0)) else {
         return Prepared::visible(vec![Touch::read(Object::FdTable)]);
     };
+    let serves = cx.model.channels.sockets.get(&id).is_some_and(|s| s.serves);
+    if serves && how == Use::Read {
+        await_clients(cx);
+    }
     let deadline = io::socket_deadline(cx.model, ofd, how == Use::Read);
     cx.thread().deadline = deadline;
     let waits = blocking(cx.model, ofd) && flags(call) & libc::MSG_DONTWAIT == 0;

@@ -298,13 +298,21 @@ pub fn bind(cx: &mut Cx, call: &Call) -> Outcome {
     if !wants_any && named::is_taken(cx.model, id, &name) {
         return Err(Errno::EADDRINUSE);
     }
-    let mut name = if stream { cx.net.bind(&name)? } else { name };
+    let datagrams = inet && !stream;
+    let mut name = if stream || datagrams {
+        cx.net.bind(&name)?
+    } else {
+        name
+    };
     if inet && name.port() == Some(0) {
         let port = cx.model.channels.choose_port();
         name = name.with_port(port);
     }
+    // Datagrams can come as soon as there is somewhere for them to go.
+    let serves = datagrams && cx.net.listen(&name);
     let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
-    (socket.name, socket.given) = (Some(name), given);
+    (socket.name, socket.given, socket.serves) = (Some(name), given, serves);
+    cx.model.channels.stale |= serves;
     Effect::ok()
 }
 

@@ -5,7 +5,7 @@
 
 use super::{Arrival, Endpoint, Key, Network};
 use crate::channels::socket::{self, Link, READABLE, Style};
-use crate::channels::{ChannelId, epoll};
+use crate::channels::{ChannelId, epoll, named};
 use crate::fd::{Kind, PollEvents};
 use crate::model::Model;
 use syscalls::Errno;
@@ -56,7 +56,21 @@ pub fn refresh(model: &mut Model, net: &mut dyn Network) -> bool {
         } else if let Link::Peer(key) = &socket.link {
             let key = key.clone();
             changed |= pull_stream(model, net, id, &key);
-        } else if !socket.correspondents.is_empty() {
+        } else if socket.style == Style::Datagram {
+            if let Some(name) = socket.name.clone()
+                && socket.is_open_to_clients()
+                && model.channels.clients_awaited
+            {
+                while net.acceptable(&name)
+                    && let Some(client) = net.accept(&name)
+                {
+                    named::heard_of(model, id, client.key);
+                    changed = true;
+                }
+            }
+            let Some(socket) = model.channels.sockets.get(&id) else {
+                continue;
+            };
             let all: Vec<(Endpoint, Key)> = socket
                 .correspondents
                 .iter()

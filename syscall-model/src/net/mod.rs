@@ -59,8 +59,9 @@ pub trait Network {
     fn connect(&mut self, to: &Endpoint) -> Option<Key>;
     /// Reserves an address to listen at; port 0 becomes a port.
     fn bind(&mut self, at: &Endpoint) -> Result<Endpoint, Errno>;
-    fn listen(&mut self, at: &Endpoint);
-    /// Does a client wait to be accepted here?
+    /// The program can be reached here from now on; true if somebody may come.
+    fn listen(&mut self, at: &Endpoint) -> bool;
+    /// Does a client wait to be accepted here, or has one written here that was not heard of before?
     fn acceptable(&mut self, at: &Endpoint) -> bool;
     fn accept(&mut self, at: &Endpoint) -> Option<Accepted>;
     fn write(&mut self, key: &Key, data: &[u8]);
@@ -84,7 +85,9 @@ impl Network for NoNetwork {
         Ok(at.clone())
     }
 
-    fn listen(&mut self, _: &Endpoint) {}
+    fn listen(&mut self, _: &Endpoint) -> bool {
+        false
+    }
 
     fn acceptable(&mut self, _: &Endpoint) -> bool {
         false

@@ -1,6 +1,6 @@
 // Per connection a producer and a consumer: the producer sends numbers, each followed by a newline in a write of its own; the
 // consumer reads the letters. Main opens the connections.
-// Called as alphabet_client PORT N M
+// Called as alphabet_client PLACE N M
 #include "net.h"
 
 static int messages;
@@ -30,12 +30,12 @@ static void *consume(void *argument) {
 
 int main(int argc, char **argv) {
     CHECK(argc == 4);
-    int port = atoi(argv[1]), n = atoi(argv[2]);
+    int n = atoi(argv[2]);
     messages = atoi(argv[3]);
     struct connection connections[8] = {0};
     pthread_t threads[16];
     for (int i = 0; i < n; i++)
-        connections[i].fd = connect_to(port);
+        connections[i].fd = connect_to_place(argv[1]);
     for (int i = 0; i < n; i++) {
         threads[2 * i] = start(produce, &connections[i]);
         threads[2 * i + 1] = start(consume, &connections[i]);

@@ -1,7 +1,7 @@
 // Forwards each client's message to all clients, the sender too. "full": the message carries the client's number; "abstract": all
 // messages are the same string. "race": workers are started before the list of clients is complete, and a client that is not in it
 // yet misses messages: it then waits for ever.
-// Called as chat_server PORT N full|abstract|race
+// Called as chat_server PLACE N full|abstract|race
 #include "net.h"
 
 static int clients[8], count;

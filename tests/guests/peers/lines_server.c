@@ -3,6 +3,12 @@
 //   daytime   sends a line to whoever connects, and ends the connection
 //   alphabet  answers each line with a number by the letter of that number
 //   file      answers "GET whole" or "GET from-to" with bytes of a file of twelve letters, and ends the connection
+// or, to see what becomes of it, as a server that is no good:
+//   counts    answers each line by how many connections there have been, so that no two are alike
+//   once      like alphabet, but takes no second connection
+//   dies      says so and ends with status 3
+//   hangs     computes for ever
+//   floods    answers without end
 // With a file name after the kind, all that is received is written there, one line per event.
 #include "net.h"
 #include <poll.h>
@@ -31,11 +37,25 @@ static void note(int i, const char *what) {
 
 // One whole line has come; true if the connection is to end.
 static int answer(int fd, const char *line) {
-    if (strcmp(kind, "alphabet") == 0) {
+    if (strcmp(kind, "alphabet") == 0 || strcmp(kind, "once") == 0) {
         char letter = 'A' + atoi(line) - 1;
         CHECK(write(fd, &letter, 1) == 1);
         return 0;
     }
+    if (strcmp(kind, "counts") == 0) {
+        char letter = 'A' + opened - 1;
+        CHECK(write(fd, &letter, 1) == 1);
+        return 0;
+    }
+    if (strcmp(kind, "dies") == 0) {
+        write_all(1, "cannot go on\n");
+        _exit(3);
+    }
+    volatile int forever = strcmp(kind, "hangs") == 0;
+    while (forever)
+        ;
+    while (strcmp(kind, "floods") == 0)
+        send_text(fd, "more and more and more and more\n");
     const char *file = "abcdefghijkl";
     int from = 0, to = 11;
     sscanf(line, "GET %d-%d", &from, &to);
@@ -84,6 +104,10 @@ int main(int argc, char **argv) {
         if (fds[0].revents && count < MAX) {
             int fd = accept(fds[0].fd, NULL, NULL);
             CHECK(fd >= 0);
+            if (strcmp(kind, "once") == 0) {
+                close(fds[0].fd);
+                fds[0].fd = -1;
+            }
             if (strcmp(kind, "daytime") == 0) {
                 send_text(fd, "Thu Jan  1 00:00:00 1970\n");
                 close(fd);

@@ -1,0 +1,362 @@
+//! What peers can be and do: where they are, what they do wrong, what is demanded of the traffic with them, when their absence is an end and when a
+//! deadlock, what is left of them in a saved cache, and time that passes while they are waited for.
+
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::Arguments;
+use tracefork_tests::command_under_test;
+use tracefork_tests::networked::{Peer, Session, peer_program, trial};
+use tracefork_tests::process;
+use tracefork_tests::supervised::{TIME_LIMIT, Tracefork};
+
+/// What is tried with the command.
+type Trying = fn(&Tracefork) -> Result<()>;
+
+const TRIALS: &[(&str, Trying)] = &[
+    (
+        "servers_are_reached_at_any_address",
+        servers_are_reached_at_any_address,
+    ),
+    ("clients_reach_any_address", clients_reach_any_address),
+    ("a_server_that_runs_already", a_server_that_runs_already),
+    ("a_saved_cache_is_a_stub", a_saved_cache_is_a_stub),
+    (
+        "a_saved_cache_stands_in_for_clients",
+        a_saved_cache_stands_in_for_clients,
+    ),
+    (
+        "the_watchdog_bug_needs_a_timeout",
+        the_watchdog_bug_needs_a_timeout,
+    ),
+    ("any_timed_wait_may_run_out", any_timed_wait_may_run_out),
+    (
+        "a_client_that_fails_is_a_violation",
+        a_client_that_fails_is_a_violation,
+    ),
+    ("a_server_that_waits_is_idle", a_server_that_waits_is_idle),
+    (
+        "a_server_whose_workers_wait_for_each_other_is_not",
+        a_server_whose_workers_wait_for_each_other_is_not,
+    ),
+    ("traffic_has_properties", traffic_has_properties),
+    ("a_server_that_does_not_come_up", a_server_that_does_not_come_up),
+    ("servers_that_are_no_good", servers_that_are_no_good),
+    (
+        "answers_that_differ_are_shown_or_allowed",
+        answers_that_differ_are_shown_or_allowed,
+    ),
+    ("what_peers_print_can_be_kept", what_peers_print_can_be_kept),
+    (
+        "a_counterexample_replays_without_peers",
+        a_counterexample_replays_without_peers,
+    ),
+];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let tracefork = Tracefork::new(command_under_test!());
+    let trials = TRIALS
+        .iter()
+        .map(|&(name, body)| trial(name.to_owned(), &tracefork, body));
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+/// IPv4, IPv6, a name in /etc/hosts, the wildcard, a Unix socket: `{port}` and `{dir}` are replaced.
+const SERVERS: &[(&str, &str)] = &[
+    ("127.0.0.1:{port}", "127.0.0.1:{port}"),
+    ("[::1]:{port}", "[::1]:{port}"),
+    ("0.0.0.0:{port}", "localhost:{port}"),
+    ("[::]:{port}", "127.0.0.1:{port}"),
+    ("{dir}/socket", "{dir}/socket"),
+];
+
+fn servers_are_reached_at_any_address(tracefork: &Tracefork) -> Result<()> {
+    for (server_at, client_at) in SERVERS {
+        let session = Session::new()?;
+        let dir = session.root()?.display().to_string();
+        let port = session.port.to_string();
+        let fill = |text: &str| text.replace("{port}", &port).replace("{dir}", &dir);
+        let server = peer_program("lines_server")?;
+        let session = session.server(&format!("{} {} alphabet", server.display(), fill(server_at)));
+        let result = session.check_guest_at(tracefork, "alphabet_client", &[&fill(client_at), "2", "1"])?;
+        result.ensure_code(0).context(*server_at)?;
+        let connections = &result.json["cache"]["physical_connections"];
+        ensure!(*connections == 2, "{server_at}: {}", result.said());
+    }
+    Ok(())
+}
+
+/// The same the other way round, and a port of the kernel's choice.
+fn clients_reach_any_address(tracefork: &Tracefork) -> Result<()> {
+    let chosen = ("127.0.0.1:0", "{addr}");
+    let placeholder = ("0.0.0.0:{port}", "{addr}");
+    for (server_at, client_at) in SERVERS.iter().chain(&[chosen, placeholder]) {
+        let session = Session::new()?;
+        let dir = session.root()?.display().to_string();
+        let port = session.port.to_string();
+        let fill = |text: &str| text.replace("{port}", &port).replace("{dir}", &dir);
+        let client = peer_program("lines_client")?;
+        let command = format!("2*{} {} alphabet 1", client.display(), fill(client_at));
+        let session = session.with(&["--client", &command, "--expect-client-exit", "0"]);
+        let result = session.check_guest_at(tracefork, "alphabet_server", &[&fill(server_at), "2", "1"])?;
+        result.ensure_code(0).context(*server_at)?;
+        ensure!(
+            result.json["cache"]["peer_starts"] == 2,
+            "{server_at}: {}",
+            result.said()
+        );
+    }
+    Ok(())
+}
+
+/// Nobody has to start it for us: it is found by its address, and inspected.
+fn a_server_that_runs_already(tracefork: &Tracefork) -> Result<()> {
+    let session = Session::new()?;
+    let journal = session.scratch.beside("journal");
+    let mut server = Command::new(peer_program("lines_server")?);
+    server.args([&session.port.to_string(), "alphabet"]).arg(&journal);
+    let mut server = server.stdout(Stdio::null()).spawn().context("the server")?;
+    // It has opened its journal just before it listens.
+    while std::net::TcpStream::connect(("127.0.0.1", session.port)).is_err() {
+        std::thread::yield_now();
+    }
+    let result = session.check_guest(tracefork, "alphabet_client", &["2", "1"]);
+    server.kill()?;
+    server.wait()?;
+    let result = result?;
+    result.ensure_code(0)?;
+    ensure!(
+        result.json["cache"]["physical_connections"] == 2,
+        "{}",
+        result.said()
+    );
+    ensure!(result.json["cache"]["peer_starts"] == 0, "{}", result.said());
+    Ok(())
+}
+
+fn a_saved_cache_is_a_stub(tracefork: &Tracefork) -> Result<()> {
+    let session = Session::new()?;
+    let file = session.scratch.beside("cache").display().to_string();
+    let online = session
+        .with(&["--cache-file", &file])
+        .peer(Peer::Lines("alphabet"))?;
+    let first = online.check_guest(tracefork, "alphabet_client", &["2", "1"])?;
+    first.ensure_code(0)?;
+    let offline = Session {
+        port: online.port,
+        ..Session::new()?
+    };
+    let offline = offline.with(&["--cache-file", &file, "--offline"]);
+    let second = offline.check_guest(tracefork, "alphabet_client", &["2", "1"])?;
+    second.ensure_code(0)?;
+    ensure!(first.outcomes(online.port) == second.outcomes(online.port));
+    ensure!(second.json["cache"]["physical_connections"] == 0);
+    // What was never asked cannot be answered.
+    let third = offline.check_guest(tracefork, "alphabet_client", &["2", "2"])?;
+    third.ensure_code(5)?;
+    let miss = format!("cannot serve 127.0.0.1:{}", online.port);
+    ensure!(third.said().contains(&miss), "{}", third.said());
+    ensure!(third.said().contains("the answer to"), "{}", third.said());
+    Ok(())
+}
+
+/// A server under test is checked against clients that are no more than what was recorded of them.
+fn a_saved_cache_stands_in_for_clients(tracefork: &Tracefork) -> Result<()> {
+    for (guest, args, peer) in [
+        ("chat_server", &["2", "full"][..], Peer::Clients(2, "chat {i} 2")),
+        ("udp_server", &["2", "counter"], Peer::Datagrams(2)),
+    ] {
+        let session = Session::new()?;
+        let file = session.scratch.beside("cache").display().to_string();
+        let online = session.with(&["--cache-file", &file]).peer(peer)?;
+        let first = online.check_guest(tracefork, guest, args)?;
+        first.ensure_code(0)?;
+        let offline = Session {
+            port: online.port,
+            ..Session::new()?
+        };
+        let offline = offline.with(&["--cache-file", &file, "--offline"]);
+        let second = offline.check_guest(tracefork, guest, args)?;
+        second.ensure_code(0)?;
+        ensure!(
+            first.outcomes(online.port) == second.outcomes(online.port),
+            "{guest}"
+        );
+        ensure!(second.json["cache"]["peer_starts"] == 0, "{}", second.said());
+    }
+    Ok(())
+}
+
+fn the_watchdog_bug_needs_a_timeout(tracefork: &Tracefork) -> Result<()> {
+    for (version, faults, code) in [
+        ("buggy", false, 0),
+        ("buggy", true, 1),
+        ("fixed", false, 0),
+        ("fixed", true, 0),
+    ] {
+        let mut session = Session::new()?.peer(Peer::Python)?;
+        if faults {
+            session = session.with(&["--faults", "timeout"]);
+        }
+        let result = session.check_guest(tracefork, "webdav_client", &[version])?;
+        result
+            .ensure_code(code)
+            .with_context(|| format!("{version}, faults: {faults}"))?;
+    }
+    Ok(())
+}
+
+const RACE: Peer = Peer::Clients(2, "chat {i} 2");
+
+fn a_client_that_fails_is_a_violation(tracefork: &Tracefork) -> Result<()> {
+    let session = Session::new()?.peer(RACE)?.with(&["--expect-client-exit", "0"]);
+    let result = session.check_guest(tracefork, "chat_server", &["2", "race"])?;
+    result.ensure_code(1)?;
+    ensure!(
+        result.json["violations"][0]["kind"] == "peer",
+        "{}",
+        result.said()
+    );
+    let result = session.check_guest(tracefork, "chat_server", &["2", "full"])?;
+    result.ensure_code(0)
+}
+
+fn a_server_that_waits_is_idle(tracefork: &Tracefork) -> Result<()> {
+    let session = Session::new()?.peer(Peer::Clients(1, "alphabet 1"))?;
+    let result = session.check_guest(tracefork, "alphabet_server", &["2", "1"])?;
+    result.ensure_code(0)?;
+    ensure!(result.json["outcomes"][0]["idle"] == true, "{}", result.said());
+    Ok(())
+}
+
+fn traffic_has_properties(tracefork: &Tracefork) -> Result<()> {
+    for (options, code) in [
+        (["--forbid-sent", "^2"], 0),
+        (["--forbid-sent", "1\\n"], 1),
+        (["--require-sent", "1"], 0),
+        (["--require-sent", "27"], 1),
+    ] {
+        let session = Session::new()?.peer(Peer::Lines("alphabet"))?.with(&options);
+        let result = session.check_guest(tracefork, "alphabet_client", &["1", "1"])?;
+        result.ensure_code(code).with_context(|| options.join(" "))?;
+    }
+    Ok(())
+}
+
+fn a_server_that_does_not_come_up(tracefork: &Tracefork) -> Result<()> {
+    let session = Session::new()?.server("sh -c 'echo no room here; exit 3'");
+    let result = session.check_guest(tracefork, "alphabet_client", &["1", "1"])?;
+    result.ensure_code(5)?;
+    ensure!(result.said().contains("no room here"), "{}", result.said());
+    Ok(())
+}
+
+fn a_counterexample_replays_without_peers(tracefork: &Tracefork) -> Result<()> {
+    let session = Session::new()?
+        .peer(Peer::Lines("alphabet"))?
+        .with(&["--forbid", "all letters"]);
+    let result = session.check_guest(tracefork, "alphabet_client", &["2", "1"])?;
+    result.ensure_code(1)?;
+    let trace = result.json["violations"][0]["trace"]
+        .as_str()
+        .context("a trace")?
+        .to_owned();
+    let mut command = tracefork.command(&session.scratch.work());
+    command.args(["replay", &trace]);
+    let finished = process::run(command, TIME_LIMIT)?;
+    ensure!(
+        String::from_utf8_lossy(&finished.stdout).contains("all letters came"),
+        "{}",
+        String::from_utf8_lossy(&finished.stderr)
+    );
+    Ok(())
+}
+
+/// Everything with a time limit can be too late, if asked for; if not, nothing is that need not be.
+fn any_timed_wait_may_run_out(tracefork: &Tracefork) -> Result<()> {
+    for kind in [
+        "poll", "select", "epoll", "cond", "sem", "receive", "sleep", "alarm", "timerfd",
+    ] {
+        for (faults, outputs) in [(&[][..], 1), (&["--faults", "timeout"], 2)] {
+            let session = Session::new()?.with(faults);
+            let result = session.check_guest_at(tracefork, "timed_wait", &[kind])?;
+            result.ensure_code(0).context(kind)?;
+            let outcomes = result.outcomes(session.port);
+            ensure!(outcomes.len() == outputs, "{kind} {faults:?}: {outcomes:#?}");
+            let late = outcomes.iter().any(|outcome| outcome.contains("too late"));
+            ensure!(late != faults.is_empty(), "{kind} {faults:?}: {outcomes:#?}");
+        }
+    }
+    Ok(())
+}
+
+/// A deadlock of its own, though main waits for clients and the clients wait for it.
+fn a_server_whose_workers_wait_for_each_other_is_not(tracefork: &Tracefork) -> Result<()> {
+    for (version, code) in [("buggy", 1), ("fixed", 0)] {
+        let session = Session::new()?.peer(Peer::Clients(2, "chat {i} 1"))?;
+        let result = session.check_guest(tracefork, "locking_server", &[version])?;
+        result.ensure_code(code).context(version)?;
+        if code == 1 {
+            let kind = &result.json["violations"][0]["kind"];
+            ensure!(*kind == "deadlock", "{}", result.said());
+        } else {
+            ensure!(result.json["outcomes"][0]["idle"] == true, "{}", result.said());
+        }
+    }
+    Ok(())
+}
+
+/// Each is named, with what it did, and ends the check with exit code 5.
+fn servers_that_are_no_good(tracefork: &Tracefork) -> Result<()> {
+    for (kind, told) in [
+        ("dies", &["died (exit status 3)", "cannot go on"][..]),
+        ("hangs", &["hangs", "computes"]),
+        ("floods", &["floods", "more and more"]),
+        ("once", &["has refused another connection"]),
+    ] {
+        let session = Session::new()?.peer(Peer::Lines(kind))?;
+        let session = session.with(&["--peer-timeout", "300ms"]);
+        let result = session.check_guest(tracefork, "racing_client", &[])?;
+        result.ensure_code(5).context(kind)?;
+        for text in told {
+            ensure!(
+                result.said().contains(text),
+                "{kind}: no {text:?} in\n{}",
+                result.said()
+            );
+        }
+    }
+    Ok(())
+}
+
+fn answers_that_differ_are_shown_or_allowed(tracefork: &Tracefork) -> Result<()> {
+    let session = Session::new()?.peer(Peer::Lines("counts"))?;
+    let result = session.check_guest(tracefork, "racing_client", &[])?;
+    result.ensure_code(5)?;
+    for text in ["not deterministic", "recorded", "≠ A", "| B"] {
+        ensure!(result.said().contains(text), "no {text:?} in\n{}", result.said());
+    }
+    let session = Session::new()?.peer(Peer::Lines("counts"))?;
+    let session = session.with(&["--allow-nondeterministic-peers"]);
+    let result = session.check_guest(tracefork, "racing_client", &[])?;
+    result.ensure_code(0)?;
+    let notes = result.json["notes"].to_string();
+    ensure!(notes.contains("only its first answers"), "{}", result.said());
+    Ok(())
+}
+
+fn what_peers_print_can_be_kept(tracefork: &Tracefork) -> Result<()> {
+    let session = Session::new()?.peer(Peer::Lines("dies"))?;
+    let kept = session.scratch.beside("printed");
+    let session = session.with(&["--peer-output", &kept.display().to_string()]);
+    session
+        .check_guest(tracefork, "racing_client", &[])?
+        .ensure_code(5)?;
+    let mut all = String::new();
+    for file in std::fs::read_dir(&kept)? {
+        all.push_str(&std::fs::read_to_string(file?.path())?);
+    }
+    ensure!(all == "cannot go on\n", "{all:?}");
+    Ok(())
+}

@@ -178,7 +178,8 @@ impl Diag {
     /// # Errors
     /// The kernel refuses the query.
     pub fn udp(&mut self, local: SocketAddr, remote: SocketAddr) -> io::Result<Option<(u32, u64)>> {
-        let reply = self.inet(libc::IPPROTO_UDP as u8, local, remote)?;
+        // Unlike with TCP the kernel takes the question for a packet: from the first address to the second.
+        let reply = self.inet(libc::IPPROTO_UDP as u8, remote, local)?;
         Ok(reply.and_then(|reply| Some((u32_at(&reply, 56)?, u64::from(u32_at(&reply, 68)?)))))
     }
 
@@ -207,7 +208,7 @@ impl Diag {
 mod tests {
     use super::*;
     use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
     use std::os::unix::net::UnixStream;
 
     #[test]
@@ -245,6 +246,26 @@ mod tests {
             drop(listener);
             assert_eq!(diag.tcp_listener(address).expect("query"), None, "{at}");
         }
+    }
+
+    #[test]
+    fn datagram_queues_are_seen_from_the_other_end() {
+        let bind = || UdpSocket::bind("127.0.0.1:0").expect("bind");
+        let (ours, theirs, stranger) = (bind(), bind(), bind());
+        let [us, them] = [&ours, &theirs].map(|socket| socket.local_addr().expect("address"));
+        let inode = nix::sys::stat::fstat(&theirs).expect("fstat").st_ino;
+        let mut diag = Diag::new().expect("sock_diag");
+        let mut look = || diag.udp(them, us).expect("query");
+        assert_eq!(look(), Some((0, inode)));
+        ours.send_to(b"hello", them).expect("send");
+        assert!(look().is_some_and(|(unread, found)| unread > 0 && found == inode));
+        theirs.recv(&mut [0; 10]).expect("receive");
+        theirs.connect(us).expect("connect");
+        assert_eq!(look(), Some((0, inode)), "connected to us");
+        theirs
+            .connect(stranger.local_addr().expect("address"))
+            .expect("connect");
+        assert_eq!(look(), None, "connected to somebody else");
     }
 
     #[test]

@@ -222,7 +222,9 @@ fn built_in(session: &Session, end: &End) -> Option<Violation> {
             message: deadlock_message(session),
             thread: None,
         }),
-        End::Exited(_) | End::Cut | End::Idle => None,
+        // One thread may wait for clients while others wait for each other.
+        End::Idle => lock_cycle(session),
+        End::Exited(_) | End::Cut => None,
     }
 }
 

@@ -161,7 +161,13 @@ fn cut(text: &str, same: usize) -> String {
 fn common_prefix<'a>(mut texts: impl Iterator<Item = &'a str>) -> usize {
     let Some(first) = texts.next() else { return 0 };
     let others = texts.filter(|text| *text != first);
-    let common = |text: &str| first.chars().zip(text.chars()).take_while(|(a, b)| a == b).count();
+    let common = |text: &str| {
+        first
+            .chars()
+            .zip(text.chars())
+            .take_while(|(a, b)| a == b)
+            .count()
+    };
     others.map(common).min().unwrap_or(0)
 }
 
@@ -171,7 +177,10 @@ mod tests {
 
     #[test]
     fn what_is_the_same_is_left_out() {
-        let (one, two) = (format!("{}1", "same ".repeat(20)), format!("{}2", "same ".repeat(20)));
+        let (one, two) = (
+            format!("{}1", "same ".repeat(20)),
+            format!("{}2", "same ".repeat(20)),
+        );
         let same = common_prefix([one.as_str(), two.as_str()].into_iter());
         assert_eq!(same, 100);
         assert_eq!(cut(&one, same), "…same same same same 1");

@@ -6,6 +6,7 @@
 //! `--quick` measures next to nothing: it shows that the benches work.
 
 mod bare;
+mod caching;
 mod checking;
 mod report;
 mod running;
@@ -43,14 +44,17 @@ fn main() -> ExitCode {
 /// A group of rows that are measured together.
 type Group = (&'static str, fn(&Effort) -> Result<Vec<Row>>);
 
-const GROUPS: [Group; 6] = [
+const GROUPS: [Group; 9] = [
     // Before anything pins this thread to a core.
     ("jobs", checking::jobs),
+    ("spared", caching::spared),
+    ("branching", caching::branching),
     ("computing", running::computing),
     ("stops", running::stops),
     ("transition", checking::transition),
     ("restores", checking::restores),
     ("growth", checking::growth),
+    ("hits", caching::hits),
 ];
 
 fn run() -> Result<()> {

@@ -54,7 +54,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run one schedule of a program, chosen by a seed.
-    Run(run::Args),
+    Run(Box<run::Args>),
     /// Explore every schedule of a program and say what can happen.
     Check(Box<check::Args>),
     /// Execute a recorded schedule again, step by step, and compare.

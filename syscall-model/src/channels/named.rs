@@ -143,6 +143,29 @@ pub fn heard_of(model: &mut Model, id: ChannelId, key: Key) {
     }
 }
 
+/// A server's datagram socket that was connected to one client hears of no other: what others send goes to the next socket at the same address, if
+/// there is one. (What they had sent before stays where it is.)
+pub fn redirect_datagrams(model: &mut Model) {
+    let sockets = &model.channels.sockets;
+    let connected = |socket: &&Socket| socket.serves && socket.remote.is_some();
+    if !sockets.values().any(|socket| connected(&socket)) {
+        return;
+    }
+    let mut moves = Vec::new();
+    for (&id, socket) in sockets.iter().filter(|(_, socket)| connected(socket)) {
+        let open = |other: &Socket| other.serves && other.remote.is_none() && other.name == socket.name;
+        if let Some((&next, _)) = sockets.iter().find(|(_, other)| open(other)) {
+            let strays = socket.correspondents.iter();
+            let strays = strays.filter(|(from, _)| Some(*from) != socket.remote.as_ref());
+            moves.extend(strays.map(|(from, key)| (id, next, from.clone(), key.clone())));
+        }
+    }
+    for (id, next, from, key) in moves {
+        socket_mut(model, id).correspondents.remove(&from);
+        socket_mut(model, next).correspondents.insert(from, key);
+    }
+}
+
 /// A connection to the program itself that will not be accepted any more.
 pub fn refuse(model: &mut Model, accepting: ChannelId) {
     if let Some((client, _)) = socket::live_peer(model, accepting) {

@@ -39,6 +39,7 @@ pub fn settle(model: &mut Model, net: &mut dyn Network) {
 
 /// Takes in what has come on every connection, and whether somebody wants to be accepted. True if anything changed.
 pub fn refresh(model: &mut Model, net: &mut dyn Network) -> bool {
+    named::redirect_datagrams(model);
     let ids: Vec<ChannelId> = model.channels.sockets.keys().copied().collect();
     let mut changed = false;
     for id in ids {
@@ -74,6 +75,7 @@ pub fn refresh(model: &mut Model, net: &mut dyn Network) -> bool {
             let all: Vec<(Endpoint, Key)> = socket
                 .correspondents
                 .iter()
+                .filter(|(from, _)| !socket.serves || socket.remote.as_ref().is_none_or(|to| to == *from))
                 .map(|(to, key)| (to.clone(), key.clone()))
                 .collect();
             for (from, key) in all {

@@ -60,7 +60,11 @@ impl Place<'_> {
     ) -> Result<(Ended, Process), String> {
         let launcher = Launcher::default();
         let name = argv.first().map_or("", String::as_str);
-        let log = File::options().create(true).read(true).append(true).open(self.log);
+        let log = File::options()
+            .create(true)
+            .read(true)
+            .append(true)
+            .open(self.log);
         let log = log.map_err(|error| format!("{}: {error}", self.log.display()))?;
         let mut process = Process::spawn_in(&launcher, name, argv, env, log, self.directory)
             .map_err(|error| error.to_string())?;

@@ -5,6 +5,8 @@
 //! - `<!-- tested -->` or `<!-- tested: needs PROGRAM=PACKAGE … -->` before a block of kind `console`: its lines that begin with `$ ` are
 //!   typed, all of a document in one shell; the lines below are what is printed. A line `[…]` stands for any lines.
 //! - `<!-- not tested: REASON -->` before any other block of kind `console`.
+//! - `<!-- ports: NUMBER … -->`: ports that the page names, of five digits. When it is tried, free ones stand in for them, as others on the
+//!   machine may be using these.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,7 @@ pub struct Document {
     pub sessions: Vec<Session>,
     /// Programs that the commands need, with the Debian packages that have them.
     pub needs: Vec<(String, String)>,
+    pub ports: Vec<String>,
 }
 
 /// A block of commands with what they print.
@@ -65,6 +68,7 @@ impl Document {
             files: Vec::new(),
             sessions: Vec::new(),
             needs: Vec::new(),
+            ports: ports(&text),
         };
         for block in blocks(&text) {
             document
@@ -102,6 +106,12 @@ impl Document {
         }
         Ok(())
     }
+}
+
+fn ports(text: &str) -> Vec<String> {
+    let comments = text.lines().filter_map(|line| line.strip_prefix("<!-- ports: "));
+    let named = comments.flat_map(|rest| rest.trim_end_matches("-->").split_whitespace());
+    named.map(str::to_owned).collect()
 }
 
 struct Block<'a> {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::TcpListener;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -43,13 +44,19 @@ fn shows_what_is_printed(document: Document) -> Result<()> {
         packages::command(program, package)?;
     }
     let scratch = Scratch::new()?;
+    let ports = stand_ins(&document)?;
     for (name, content) in &document.files {
-        fs::write(scratch.work().join(name), content)?;
+        fs::write(scratch.work().join(name), ports.put_in(content))?;
     }
     let exchanges = document.sessions.iter().flat_map(|session| &session.exchanges);
-    let commands: Vec<String> = exchanges.map(|exchange| exchange.command.clone()).collect();
+    let commands: Vec<String> = exchanges
+        .map(|exchange| ports.put_in(&exchange.command))
+        .collect();
     let said = shell::session(command_under_test!(), &scratch, &commands, TIME_LIMIT)?;
-    let said: Vec<Said> = said.into_iter().map(|said| at_home(said, &scratch)).collect();
+    let said: Vec<Said> = said
+        .into_iter()
+        .map(|said| at_home(said, &scratch, &ports))
+        .collect();
     let differences = differences(&document, &said);
     if !differences.is_empty() && std::env::var_os("TRACEFORK_BLESS").is_some() {
         return Ok(fs::write(&document.path, blessed(&document, &said))?);
@@ -63,12 +70,45 @@ fn shows_what_is_printed(document: Document) -> Result<()> {
     Ok(())
 }
 
-/// A reader works elsewhere than in the test's directory.
-fn at_home(said: Said, scratch: &Scratch) -> Said {
+/// A reader works elsewhere than in the test's directory, and with the ports of the page.
+fn at_home(said: Said, scratch: &Scratch, ports: &StandIns) -> Said {
     let home = scratch.work();
+    let output = said.output.replace(&*home.to_string_lossy(), "/home/you");
     Said {
-        output: said.output.replace(&*home.to_string_lossy(), "/home/you"),
+        output: ports.take_out(&output),
         ..said
+    }
+}
+
+/// Ports of a page, each with the free one that stands in for it.
+struct StandIns(Vec<(String, String)>);
+
+fn stand_ins(document: &Document) -> Result<StandIns> {
+    // All are held until all are known, so that they differ.
+    let mut held = Vec::new();
+    let mut pairs = Vec::new();
+    for port in &document.ports {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        let free = listener.local_addr()?.port().to_string();
+        ensure!(
+            free.len() == port.len(),
+            "{port} and {free} are not of one length"
+        );
+        pairs.push((port.clone(), free));
+        held.push(listener);
+    }
+    Ok(StandIns(pairs))
+}
+
+impl StandIns {
+    fn put_in(&self, text: &str) -> String {
+        let swap = |text: String, (page, free): &(String, String)| text.replace(page, free);
+        self.0.iter().fold(text.to_owned(), swap)
+    }
+
+    fn take_out(&self, text: &str) -> String {
+        let swap = |text: String, (page, free): &(String, String)| text.replace(free, page);
+        self.0.iter().fold(text.to_owned(), swap)
     }
 }
 

@@ -3,18 +3,17 @@
 //! It is told as a newcomer would do it: each command is shown before it is carried out, in a form that can be typed again, and what
 //! is left behind is named at the end.
 
-use super::peers::PeerArgs;
-use super::run::{SutArgs, session_options};
+use super::run::{self, session_options};
 use super::style::{BOLD, DIM};
 use crate::error::{ExitCode, Failure};
 use crate::execution;
 use crate::schedule::RandomScheduler;
 use crate::trace::End;
 use anstream::println;
+use clap::{Args as _, FromArgMatches as _};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 const SERVER: &str = include_str!("../demo/chat.c");
 const CLIENT: &str = include_str!("../demo/client.c");
@@ -120,13 +119,14 @@ fn with_clients<'a>(command: &'a str, options: &[&'a str], program: &'a str) -> 
 
 /// A seed whose schedule does not show the bug: most do not.
 fn harmless_seed() -> Result<u64, Failure> {
-    let peers = PeerArgs {
-        client: CLIENTS.map(str::to_owned).to_vec(),
-        settle: Duration::from_millis(50),
-        ..PeerArgs::default()
-    };
-    let mut options = session_options(&SutArgs::default(), &[OsString::from("./chat")])?;
-    options.peers = peers.start()?;
+    // By way of the command line, so that every option has the value that it has there.
+    let words = with_clients("run", &[], "./chat");
+    let args = run::Args::augment_args(clap::Command::new("run"))
+        .try_get_matches_from(words)
+        .and_then(|matches| run::Args::from_arg_matches(&matches))
+        .map_err(|e| Failure::usage(e.to_string()))?;
+    let mut options = session_options(&args.sut, &args.command)?;
+    options.peers = args.peers.start()?;
     for seed in 0..100 {
         let execution = execution::run(options.clone(), &mut RandomScheduler::new(seed), u64::MAX)?;
         let is_harmless = execution.end == End::Exited(0);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Who is at the other end of the program's connections.
-#[derive(clap::Args, Default)]
+#[derive(clap::Args)]
 pub struct PeerArgs {
     /// Start a server before the program; ready when it listens (repeatable; NAME=CMD names it). Example: --server 'python3 -m http.server 8000'
     #[arg(long, value_name = "CMD")]

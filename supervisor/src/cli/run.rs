@@ -90,22 +90,6 @@ pub struct SutArgs {
     pub epoch: u64,
 }
 
-/// What the command line gives when nothing is said.
-impl Default for SutArgs {
-    fn default() -> Self {
-        Self {
-            preempt: PreemptArg::Sync,
-            stdin: None,
-            cwd: None,
-            env: Vec::new(),
-            clear_env: false,
-            random_seed: 0,
-            cpus: 2,
-            epoch: DEFAULT_EPOCH_SECONDS,
-        }
-    }
-}
-
 /// The virtual process id: small, and not one of the system's own.
 pub const VIRTUAL_PID: u32 = 1000;
 

@@ -64,9 +64,9 @@ pub fn file_name(id: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     let is_plain = name.chars().all(plain)
         && parameters.is_none_or(|text| text.chars().all(|c| plain(c) || "=,".contains(c)));
-    let whole: String = [name, parameters.unwrap_or_default()].join(",");
-    let whole = whole.trim_end_matches(',').trim_start_matches('.');
-    if is_plain && whole.len() < LONGEST && !id.starts_with('.') {
+    let joined = parameters.map_or_else(|| name.to_owned(), |parameters| format!("{name},{parameters}"));
+    let whole = joined.trim_end_matches(',').trim_start_matches('.');
+    if is_plain && whole == joined && !whole.is_empty() && whole.len() < LONGEST {
         return whole.to_owned();
     }
     let safe = |c: char| if plain(c) || "=,".contains(c) { c } else { '_' };

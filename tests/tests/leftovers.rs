@@ -93,7 +93,9 @@ impl Endless {
     }
 
     fn start(&self, command: &Path, mode: &[&str]) -> Child {
-        let mut supervisor = Tracefork::new(command).command(&self.scratch.work());
+        // A shell that runs the tests in the background has them ignore Ctrl-C, and their children inherit that.
+        let mut supervisor = Tracefork::new(Path::new("env")).command(&self.scratch.work());
+        supervisor.arg("--default-signal=INT").arg(command);
         supervisor.args(mode).arg("--").arg(&self.program);
         supervisor
             .process_group(0)

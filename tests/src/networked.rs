@@ -140,7 +140,12 @@ impl Session {
             .arg("--json")
             .arg(&json);
         command.args(&self.options).arg("--").arg(program).args(args);
-        let finished = process::run(command, TIME_LIMIT)?;
+        // The largest programs are only explored where time is no matter.
+        let limit = match std::env::var_os("TRACEFORK_ALL") {
+            Some(_) => 12 * TIME_LIMIT,
+            None => TIME_LIMIT,
+        };
+        let finished = process::run(command, limit)?;
         let text = fs::read_to_string(&json).unwrap_or_default();
         Ok(Report {
             json: serde_json::from_str(&text).unwrap_or_default(),

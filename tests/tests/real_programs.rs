@@ -173,7 +173,7 @@ fn further_programs() -> Vec<Real> {
             text_512k,
             &["{ n += NF } END { print NR, n }", "input"],
         ),
-        further("grep", "grep", tree, &["-r", "-c", "explore", "tree/deep"]),
+        further("grep", "grep", tree, &["-r", "-c", "hello", "tree/deep"]),
         further("find", "findutils", tree, &["tree", "-type", "f", "-size", "+1k"]),
         further("git", "git", text_512k, &["hash-object", "input"]),
         further("busybox", "busybox", text_512k, &["sha256sum", "input"]),

@@ -98,15 +98,7 @@ impl Pagemap {
         protect: bool,
         found: &mut Vec<Range<u64>>,
     ) -> Result<()> {
-        let arg = pm_scan_arg {
-            flags: if protect { PM_SCAN_WP_MATCHING } else { 0 },
-            start: within.start,
-            end: within.end,
-            category_mask: PAGE_IS_WRITTEN,
-            return_mask: PAGE_IS_WRITTEN,
-            ..pm_scan_arg::default()
-        };
-        self.scan(arg, |region| found.push(region.start..region.end))
+        self.changes(within, 0, protect, found)
     }
 
     /// Ranges of pages that exist and were written since they were last protected. With `protect` they are protected again.
@@ -116,12 +108,23 @@ impl Pagemap {
         protect: bool,
         found: &mut Vec<Range<u64>>,
     ) -> Result<()> {
+        self.changes(within, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, protect, found)
+    }
+
+    /// Written pages that are also in one of these categories, if any is given.
+    fn changes(
+        &mut self,
+        within: Range<u64>,
+        categories: u64,
+        protect: bool,
+        found: &mut Vec<Range<u64>>,
+    ) -> Result<()> {
         let arg = pm_scan_arg {
             flags: if protect { PM_SCAN_WP_MATCHING } else { 0 },
             start: within.start,
             end: within.end,
             category_mask: PAGE_IS_WRITTEN,
-            category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+            category_anyof_mask: categories,
             return_mask: PAGE_IS_WRITTEN,
             ..pm_scan_arg::default()
         };

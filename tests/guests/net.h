@@ -131,4 +131,27 @@ static inline int read_all(int fd, char *buffer, int size) {
     buffer[length] = 0;
     return length;
 }
+// Runs `routine` in n threads and waits for all of them.
+static inline void run_in_threads(int n, void *(*routine)(void *)) {
+    pthread_t threads[8];
+    CHECK(n <= 8);
+    for (int i = 0; i < n; i++)
+        threads[i] = start(routine, NULL);
+    for (int i = 0; i < n; i++)
+        OK(pthread_join(threads[i], NULL));
+}
+
+// Accepts n clients, one thread each, which gets the descriptor as its argument; waits for all of them.
+static inline void serve_in_threads(int listener, int n, void *(*serve)(void *)) {
+    pthread_t threads[8];
+    CHECK(n <= 8);
+    for (int i = 0; i < n; i++) {
+        int fd = accept(listener, NULL, NULL);
+        CHECK(fd >= 0);
+        threads[i] = start(serve, (void *)(long)fd);
+    }
+    for (int i = 0; i < n; i++)
+        OK(pthread_join(threads[i], NULL));
+}
+
 #endif

@@ -22,13 +22,6 @@ int main(int argc, char **argv) {
     CHECK(argc == 4);
     int listener = listen_at_place(argv[1]), n = atoi(argv[2]);
     messages = atoi(argv[3]);
-    pthread_t threads[8];
-    for (int i = 0; i < n; i++) {
-        int fd = accept(listener, NULL, NULL);
-        CHECK(fd >= 0);
-        threads[i] = start(serve, (void *)(long)fd);
-    }
-    for (int i = 0; i < n; i++)
-        OK(pthread_join(threads[i], NULL));
+    serve_in_threads(listener, n, serve);
     return 0;
 }

@@ -20,10 +20,6 @@ int main(int argc, char **argv) {
     CHECK(argc == 3);
     port = atoi(argv[1]);
     int n = atoi(argv[2]);
-    pthread_t threads[8];
-    for (int i = 0; i < n; i++)
-        threads[i] = start(get, NULL);
-    for (int i = 0; i < n; i++)
-        OK(pthread_join(threads[i], NULL));
+    run_in_threads(n, get);
     return 0;
 }

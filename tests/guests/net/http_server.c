@@ -30,13 +30,6 @@ int main(int argc, char **argv) {
     int listener = listen_at(atoi(argv[1])), n = atoi(argv[2]);
     if (argc > 3)
         kind = argv[3];
-    pthread_t threads[8];
-    for (int i = 0; i < n; i++) {
-        int fd = accept(listener, NULL, NULL);
-        CHECK(fd >= 0);
-        threads[i] = start(serve, (void *)(long)fd);
-    }
-    for (int i = 0; i < n; i++)
-        OK(pthread_join(threads[i], NULL));
+    serve_in_threads(listener, n, serve);
     return 0;
 }

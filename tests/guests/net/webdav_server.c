@@ -19,13 +19,6 @@ static void *serve(void *argument) {
 int main(int argc, char **argv) {
     CHECK(argc == 3);
     int listener = listen_at(atoi(argv[1])), n = atoi(argv[2]);
-    pthread_t threads[8];
-    for (int i = 0; i < n; i++) {
-        int fd = accept(listener, NULL, NULL);
-        CHECK(fd >= 0);
-        threads[i] = start(serve, (void *)(long)fd);
-    }
-    for (int i = 0; i < n; i++)
-        OK(pthread_join(threads[i], NULL));
+    serve_in_threads(listener, n, serve);
     return 0;
 }

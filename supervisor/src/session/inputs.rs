@@ -12,7 +12,9 @@ use syscall_model::Errno;
 use syscall_model::fs::{Attributes, Host, HostEntry, HostFile, RealHost};
 
 /// Files up to this size are kept and carried whole; of larger ones traces tell the digest.
-const CARRIED: u64 = 64 << 10;
+const CARRIED: usize = 64 << 10;
+/// All that is kept: a program that reads a whole disk must not have us do the same.
+const CARRIED_IN_ALL: usize = 32 << 20;
 /// No digest is made of files larger than this: it would take longer than the run.
 const DIGESTED: u64 = 256 << 20;
 
@@ -28,15 +30,15 @@ struct Memory {
     links: BTreeMap<Vec<u8>, Answer<Vec<u8>>>,
     listings: BTreeMap<Vec<u8>, Answer<Vec<HostEntry>>>,
     files: BTreeMap<Vec<u8>, Answer<Content>>,
+    /// Bytes in `files`.
+    carried: usize,
 }
 
 #[derive(Clone, Debug)]
 enum Content {
     Carried(Arc<Vec<u8>>),
-    /// Read from the machine each time.
-    Large(Arc<dyn HostFile>),
-    /// Large when it was recorded: this machine's file of that name stands in.
-    Named,
+    /// Read from this machine each time, also for a trace that was recorded on another one.
+    Large,
 }
 
 /// Answers of this machine, or of the one where a trace was recorded; clones share them.
@@ -75,7 +77,7 @@ impl Inputs {
         let files = record.files.iter().map(|(path, content)| {
             let content = content.as_ref().map_err(|errno| *errno).map(|c| match c {
                 ContentRecord::Carried(bytes) => Content::Carried(Arc::new(bytes.clone())),
-                ContentRecord::Digest(_) => Content::Named,
+                ContentRecord::Digest(_) => Content::Large,
             });
             (path.clone(), content)
         });
@@ -84,6 +86,7 @@ impl Inputs {
             links: record.links.iter().cloned().collect(),
             listings: record.listings.iter().cloned().collect(),
             files: files.collect(),
+            carried: CARRIED_IN_ALL,
         })))
     }
 
@@ -95,7 +98,7 @@ impl Inputs {
             let known = memory.files.get(path)?.as_ref();
             let content = known.map_err(|errno| *errno).map(|content| match content {
                 Content::Carried(bytes) => ContentRecord::Carried(bytes.to_vec()),
-                Content::Large(_) | Content::Named => ContentRecord::Digest(digest(path)),
+                Content::Large => ContentRecord::Digest(digest(path)),
             });
             Some((path.clone(), content))
         });
@@ -129,11 +132,19 @@ impl Inputs {
 
     fn open(&self, path: &[u8]) -> Result<Arc<dyn HostFile>, Errno> {
         let mut memory = self.memory();
-        let content = remembered(&mut memory.files, path, || read(path))?;
+        let room = CARRIED_IN_ALL.saturating_sub(memory.carried);
+        let mut taken = 0;
+        let content = remembered(&mut memory.files, path, || {
+            let content = read(path, room.min(CARRIED))?;
+            if let Content::Carried(bytes) = &content {
+                taken = bytes.len();
+            }
+            Ok(content)
+        })?;
+        memory.carried += taken;
         match content {
             Content::Carried(bytes) => Ok(bytes),
-            Content::Large(file) => Ok(file),
-            Content::Named => RealHost.open(path),
+            Content::Large => RealHost.open(path),
         }
     }
 
@@ -273,13 +284,13 @@ fn pick<T: Clone>(
         .collect()
 }
 
-fn read(path: &[u8]) -> Result<Content, Errno> {
+fn read(path: &[u8], longest: usize) -> Result<Content, Errno> {
     let file = RealHost.open(path)?;
     // One byte more tells whether that is all; a file may have no size and yet contents.
-    let mut bytes = vec![0; CARRIED as usize + 1];
+    let mut bytes = vec![0; longest + 1];
     let length = file.read_at(&mut bytes, 0)?;
-    if length as u64 > CARRIED {
-        return Ok(Content::Large(file));
+    if length > longest {
+        return Ok(Content::Large);
     }
     bytes.truncate(length);
     bytes.shrink_to_fit();
@@ -372,7 +383,7 @@ mod tests {
     fn large_files_are_known_by_their_digest() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let file = directory.path().join("large");
-        fs::write(&file, vec![7; CARRIED as usize + 1]).expect("a file");
+        fs::write(&file, vec![7; CARRIED + 1]).expect("a file");
         let host = RecordingHost::new(Inputs::default());
         host.open(&bytes(&file)).expect("it opens");
         let record = host.record();

@@ -6,7 +6,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, killpg};
@@ -20,6 +20,16 @@ pub struct Finished {
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
     pub end: End,
+}
+
+/// Waits for a condition that only looking again and again can tell; fails if it does not hold within `limit`.
+#[track_caller]
+pub fn wait_until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + limit;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not {what} within {limit:?}");
+        thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Runs `command` to its end; kills its process group and fails if that takes longer than `limit`.

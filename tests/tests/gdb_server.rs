@@ -3,11 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use tracefork_tests::directives::End;
 use tracefork_tests::observe::{Invocation, Scratch, TIME_LIMIT};
+use tracefork_tests::process::wait_until;
 use tracefork_tests::supervised::Tracefork;
 use tracefork_tests::{command_under_test, guests, packages, process};
 
@@ -73,14 +72,12 @@ struct Server(Child);
 impl Server {
     /// It ends when gdb has left.
     fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + TIME_LIMIT;
-        loop {
-            if let Some(status) = self.0.try_wait().expect("it can be waited for") {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "the server still waits for gdb");
-            thread::sleep(Duration::from_millis(5));
-        }
+        let mut status = None;
+        wait_until(TIME_LIMIT, "left by gdb", || {
+            status = self.0.try_wait().expect("it can be waited for");
+            status.is_some()
+        });
+        status.expect("it has ended")
     }
 }
 

@@ -6,12 +6,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use nix::sys::signal::{Signal, kill};
 use tracefork_tests::observe::Scratch;
-use tracefork_tests::process::group_of;
+use tracefork_tests::process::{group_of, wait_until};
 use tracefork_tests::supervised::Tracefork;
 use tracefork_tests::{command_under_test, guests};
 
@@ -66,14 +66,6 @@ fn processes_of(program: &Path) -> Vec<OsString> {
         .filter(|entry| running(&entry.path()))
         .map(|entry| entry.file_name())
         .collect()
-}
-
-fn wait_until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + limit;
-    while !holds() {
-        assert!(Instant::now() < deadline, "not {what} within {limit:?}");
-        thread::sleep(Duration::from_millis(2));
-    }
 }
 
 impl Endless {

@@ -4,13 +4,12 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use tracefork_tests::directives::End;
 use tracefork_tests::observe::Scratch;
-use tracefork_tests::process::{self, Finished};
+use tracefork_tests::process::{self, Finished, wait_until};
 use tracefork_tests::supervised::{TIME_LIMIT, Tracefork};
 use tracefork_tests::{command_under_test, guests};
 
@@ -145,17 +144,9 @@ impl Swept {
     }
 }
 
-pub fn wait_until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + limit;
-    while !holds() {
-        assert!(Instant::now() < deadline, "not {what} within {limit:?}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Waits until a sweep of [`three`] has come to its slow scenario.
 pub fn wait_for_slow(bench: &Bench, sweep: &mut Started) {
-    wait_until("at the slow one", PATIENCE, || {
+    wait_until(PATIENCE, "at the slow one", || {
         let ended = sweep.0.try_wait().expect("it is ours");
         assert!(ended.is_none(), "it ended before: {ended:?}");
         is_running(&bench.path("slow"))

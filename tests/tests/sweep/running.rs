@@ -5,9 +5,9 @@ use std::path::Path;
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 use tracefork_tests::directives::End;
-use tracefork_tests::process;
+use tracefork_tests::process::{self, wait_until};
 
-use super::bench::{Bench, GRACE, PAIR, THREE, is_running, three, ups, wait_for_slow, wait_until};
+use super::bench::{Bench, GRACE, PAIR, THREE, is_running, three, ups, wait_for_slow};
 
 #[test]
 fn verdicts_are_compared_with_what_is_expected() {
@@ -97,7 +97,7 @@ fn the_exit_code_is_that_of_the_worst() {
     );
     bench.file(&text.replace("name = \"buggy\"", "name = \"buggy\"\nexpect = \"violation\""));
     assert_eq!(code(&[]), 0);
-    wait_until("ended", GRACE, || !is_running(&bench.path("never_ends")));
+    wait_until(GRACE, "ended", || !is_running(&bench.path("never_ends")));
 }
 
 #[test]
@@ -137,7 +137,7 @@ teardown = ["exit 4", "echo still >> order"]
     );
     // What the set-up left in the background lived until the tear-down, and no longer.
     let background = bench.read("pid").trim().parse().expect("a process id");
-    wait_until("ended", GRACE, || {
+    wait_until(GRACE, "ended", || {
         kill(nix::unistd::Pid::from_raw(background), None).is_err()
     });
 
@@ -193,7 +193,7 @@ fn a_killed_sweep_leaves_nothing_running_and_is_taken_up_again() {
     wait_for_slow(&bench, &mut child);
     child.0.kill().expect("can be killed");
     child.0.wait().expect("ends");
-    wait_until("gone", GRACE, || !is_running(&bench.path("slow")));
+    wait_until(GRACE, "gone", || !is_running(&bench.path("slow")));
     assert_eq!(ups(&bench), ["a", "b", "c"]);
     bench.program("outcome_two_writes", "slow");
     let swept = bench.sweep(&["--resume"]).assert_code(0);
@@ -230,7 +230,7 @@ fn an_interrupted_sweep_tears_down_and_tells_what_is_left() {
         kill(process::group_of(&child.0).expect("an id"), signal).expect("can be signalled");
         let status = child.0.wait().expect("ends");
         assert_eq!(status.code(), Some(3));
-        wait_until("gone", GRACE, || !is_running(&bench.path("slow")));
+        wait_until(GRACE, "gone", || !is_running(&bench.path("slow")));
         assert!(
             bench.read("order").ends_with("up c\ndown c\n"),
             "{}",

@@ -15,6 +15,7 @@ pub mod minimise;
 mod pool;
 mod progress;
 pub mod reduce;
+mod reorder;
 mod result;
 mod search;
 mod shared;

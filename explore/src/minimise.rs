@@ -1,11 +1,12 @@
 //! Makes a counterexample easier to read: fewest preemptions, then fewest context switches, then fewest steps.
 //!
-//! First a search for the same violation with no preemption, with one, and so on: if it gets through, the number of preemptions is the least there is.
-//! Then blocks of steps of one thread are moved together or left out, as long as the violation stays. Everything that is returned was executed;
+//! First its own steps in other orders ([`crate::reorder`]), with as few preemptions as that can be done with. Then all schedules, with no preemption,
+//! with one, and so on: if that gets through, the number of preemptions is the least there is. Then blocks of steps of one thread are moved together or left out, as long as the violation stays. Everything that is returned was executed;
 //! nothing is returned that is worse than what was given.
 
+use crate::reorder::Reordered;
 use crate::result::Failure;
-use crate::{Choice, Config, Coverage, Limits, Search, System};
+use crate::{Choice, Config, Coverage, Limits, Search, SearchResult, System};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// How much may be spent.
@@ -73,6 +74,7 @@ pub fn minimise<S: System>(
             detail,
         });
     };
+    work.reorder(&mut best)?;
     work.fewer_preemptions(&mut best)?;
     work.merge_blocks(&mut best)?;
     best.steps_spent = work.spent;
@@ -134,48 +136,53 @@ impl<S: System> Work<'_, S> {
         }
     }
 
-    /// Searches with a growing preemption bound, with at most half of the effort.
+    /// Searches among the orders of the path's own steps, with a growing preemption bound and at most a quarter of the effort.
+    fn reorder(&mut self, best: &mut Minimised) -> Result<(), Failure<S::Error>> {
+        for bound in 0..best.preemptions {
+            let steps = self.left().saturating_sub(self.effort.steps / 4 * 3);
+            let search = bounded(&self.effort, bound, steps, best.path.len(), self.same);
+            let result = search.run_one(&mut Reordered::new(self.system, &best.path));
+            let found = BoundedResult::of(result)?;
+            self.spent += found.steps;
+            if let Some(path) = found.path {
+                return self.adopt(&path, best).map(drop);
+            }
+        }
+        Ok(())
+    }
+
+    /// Searches among all schedules, with a growing preemption bound. A quarter of the effort is left.
     fn fewer_preemptions(&mut self, best: &mut Minimised) -> Result<(), Failure<S::Error>> {
-        let half = self.effort.steps / 2;
         let mut all_covered = true;
         for bound in 0..best.preemptions {
-            let steps = self.left().saturating_sub(half);
-            let depth = u32::try_from(best.path.len())
-                .unwrap_or(u32::MAX)
-                .saturating_mul(2)
-                .saturating_add(64);
-            let config = Config {
-                bound_preemptions: Some(bound),
-                hash: self.effort.hash,
-                max_live_marks: self.effort.max_live_marks,
-                limits: Limits {
-                    steps: Some(steps),
-                    depth: Some(depth),
-                    ..Limits::default()
-                },
-                ..Config::default()
-            };
-            let mut search = Search::new(config).wanted(self.same);
-            search.hooks.end_at_violation = true;
-            search.hooks.stop = self.effort.stop;
-            let result = search.run_one(self.system);
-            self.spent += result.counters.transitions + result.counters.reexecuted_steps;
-            if let Some(failure) = result.failure {
-                return Err(failure);
-            }
-            if let Some(found) = result.violations.first() {
-                if let Some(better) = self.attempt(&found.path)?.filter(|b| b.cost() < best.cost()) {
-                    *best = Minimised {
-                        fewest_preemptions: all_covered,
-                        ..better
-                    };
+            let steps = self.left().saturating_sub(self.effort.steps / 4);
+            let depth = best.path.len().saturating_mul(2).saturating_add(64);
+            let result = bounded(&self.effort, bound, steps, depth, self.same).run_one(self.system);
+            let found = BoundedResult::of(result)?;
+            self.spent += found.steps;
+            if let Some(path) = found.path {
+                if self.adopt(&path, best)? {
+                    best.fewest_preemptions = all_covered;
                 }
                 return Ok(());
             }
-            all_covered &= matches!(result.coverage, Coverage::Bounded { .. });
+            all_covered &= found.covered;
         }
         best.fewest_preemptions = all_covered;
         Ok(())
+    }
+
+    /// Takes a path if it is better; tells whether it was.
+    fn adopt(&mut self, path: &[Choice], best: &mut Minimised) -> Result<bool, Failure<S::Error>> {
+        let better = self.attempt(path)?.filter(|b| b.cost() < best.cost());
+        let is_better = better.is_some();
+        if let Some(better) = better {
+            *best = Minimised {
+                fewest_preemptions: best.fewest_preemptions,
+                ..better
+            };
+        }
+        Ok(is_better)
     }
 
     /// Tries all single changes to the blocks, and starts again after each that helps.
@@ -185,17 +192,59 @@ impl<S: System> Work<'_, S> {
                 if self.left() < best.path.len() as u64 {
                     return Ok(());
                 }
-                if let Some(better) = self.attempt(&candidate)?.filter(|b| b.cost() < best.cost()) {
-                    *best = Minimised {
-                        fewest_preemptions: best.fewest_preemptions,
-                        ..better
-                    };
+                if self.adopt(&candidate, best)? {
                     continue 'again;
                 }
             }
             return Ok(());
         }
     }
+}
+
+/// What a bounded search found, and what it cost.
+struct BoundedResult {
+    path: Option<Vec<Choice>>,
+    /// There is no other within the bound.
+    covered: bool,
+    steps: u64,
+}
+
+impl BoundedResult {
+    fn of<T: System>(result: SearchResult<T>) -> Result<Self, Failure<T::Error>> {
+        if let Some(failure) = result.failure {
+            return Err(failure);
+        }
+        Ok(Self {
+            path: result.violations.into_iter().next().map(|found| found.path),
+            covered: matches!(result.coverage, Coverage::Bounded { .. }),
+            steps: result.counters.transitions + result.counters.reexecuted_steps,
+        })
+    }
+}
+
+/// A search that ends at the first violation that is wanted.
+fn bounded<'a, T: System>(
+    effort: &Effort<'a>,
+    preemptions: u32,
+    steps: u64,
+    depth: usize,
+    wanted: &'a (dyn Fn(&T::Violation) -> bool + Sync),
+) -> Search<'a, T> {
+    let config = Config {
+        bound_preemptions: Some(preemptions),
+        hash: effort.hash,
+        max_live_marks: effort.max_live_marks,
+        limits: Limits {
+            steps: Some(steps),
+            depth: Some(u32::try_from(depth).unwrap_or(u32::MAX)),
+            ..Limits::default()
+        },
+        ..Config::default()
+    };
+    let mut search = Search::new(config).wanted(wanted);
+    search.hooks.end_at_violation = true;
+    search.hooks.stop = effort.stop;
+    search
 }
 
 /// All paths that come from one by moving a block of one thread next to its neighbour of the same thread, or by leaving a block out.

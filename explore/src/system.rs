@@ -50,15 +50,15 @@ pub struct Menu {
     /// Pending operations that cannot be done now (a lock that another thread holds, an empty queue).
     /// Only dynamic partial-order reduction looks at them.
     pub blocked: Vec<Candidate>,
-    /// The thread that ran last, if taking another one now would be a *preemption*: it is enabled, and it did
-    /// not yield of its own accord.
+    /// The thread that ran last, if taking another one now is a *preemption*: it could go on, and it did not
+    /// yield of its own accord.
     pub running: Option<u32>,
 }
 
 impl Menu {
     /// Whether taking `choice` here preempts the running thread.
     pub fn preempts(&self, choice: Choice) -> bool {
-        self.running.is_some_and(|t| t != choice.thread && self.offers(t))
+        self.running.is_some_and(|t| t != choice.thread)
     }
 
     /// Whether the thread has something to do.

@@ -496,7 +496,7 @@ impl<'w, S: System> Worker<'w, S> {
 
 /// Under a preemption bound, what a state can still lead to depends on who is running.
 fn with_running(id: u128, menu: Option<&Menu>) -> u128 {
-    let running = menu.and_then(|menu| menu.running.filter(|&t| menu.offers(t)));
+    let running = menu.and_then(|menu| menu.running);
     let spread = |t: u32| (u128::from(t) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
     id ^ running.map_or(0, spread)
 }

@@ -162,3 +162,20 @@ proptest! {
         prop_assert_eq!(critical, first.checked_sub(1).map_or(Critical::Always, Critical::Step));
     }
 }
+
+#[test]
+fn the_same_steps_in_another_order_are_tried_first() {
+    // A ring of ten: the given order preempts nine of them, another one only the first. All schedules are too many for this effort.
+    let philosopher = |i: u8| {
+        let (left, right) = (i, (i + 1) % 10);
+        vec![Op::Lock(left), Op::Lock(right), Op::Unlock(right), Op::Unlock(left)]
+    };
+    let program = Program::new((0..10).map(philosopher).collect());
+    let effort = Effort {
+        steps: 4_000,
+        ..Effort::default()
+    };
+    let given = path(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    let best = minimise(&mut program.clone(), &given, &|_| true, effort).expect("it can be executed");
+    assert_eq!((best.preemptions, best.switches, best.path.len()), (1, 9, 10));
+}

@@ -106,7 +106,7 @@ pub type Mark = Box<(State2, Option<u32>, bool)>;
 #[derive(Clone, Debug)]
 pub struct State2(State);
 
-const OBJECTS: usize = 4;
+const OBJECTS: usize = 10;
 
 impl Program {
     pub fn new(threads: Vec<Vec<Op>>) -> Self {

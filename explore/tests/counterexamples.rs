@@ -168,7 +168,12 @@ fn the_same_steps_in_another_order_are_tried_first() {
     // A ring of ten: the given order preempts nine of them, another one only the first. All schedules are too many for this effort.
     let philosopher = |i: u8| {
         let (left, right) = (i, (i + 1) % 10);
-        vec![Op::Lock(left), Op::Lock(right), Op::Unlock(right), Op::Unlock(left)]
+        vec![
+            Op::Lock(left),
+            Op::Lock(right),
+            Op::Unlock(right),
+            Op::Unlock(left),
+        ]
     };
     let program = Program::new((0..10).map(philosopher).collect());
     let effort = Effort {

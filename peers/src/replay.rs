@@ -87,6 +87,7 @@ impl PeerWorld {
         let mut said = self
             .ground
             .settle(&mut physical, &mut self.physicals, &self.config, &name)?;
+        let has_ended = said.speeches().any(|(_, speech)| speech.end != StreamEnd::Open);
         if let Some(expected) = self.trees[tree].answer(pos).cloned() {
             // It had been late the first time, so it may be late again.
             let started = std::time::Instant::now();
@@ -110,7 +111,12 @@ impl PeerWorld {
         self.counters.physical_connections += (physical.links.len() - links) as u64;
         let server = physical.server;
         self.physicals.insert(id, physical);
-        server.map_or(Ok(()), |server| self.check_alive(server))
+        match server {
+            None => Ok(()),
+            // The first that is seen of a server's death.
+            Some(server) if has_ended => self.ensure_alive(server),
+            Some(server) => self.check_alive(server),
+        }
     }
 
     fn contradiction(

@@ -423,6 +423,7 @@ fn listen(world: &mut PeerWorld) -> (PeerState, Address) {
 
 #[test]
 fn curl_opens_its_second_connection_when_the_first_is_closed() {
+    test_packages::command("curl", "curl").expect("curl");
     let url = "http://127.0.0.1:{port}";
     let client = PeerSpec::parse(&format!(
         "curl -s -f --max-time 60 -H 'Connection: close' {url}/a {url}/b"
@@ -489,6 +490,7 @@ fn curl_opens_its_second_connection_when_the_first_is_closed() {
 
 #[test]
 fn nc_as_client_and_as_server_that_serves_once() {
+    test_packages::command("nc", "netcat-openbsd").expect("nc");
     let client = PeerSpec::parse("echo hello | nc -N 127.0.0.1 {port}").expect("command");
     let port = free_port();
     let server = PeerSpec::parse(&format!("nc -l 127.0.0.1 {port}")).expect("command");

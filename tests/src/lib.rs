@@ -14,11 +14,12 @@ pub mod documents;
 pub mod guests;
 pub mod networked;
 pub mod observe;
-pub mod packages;
 pub mod process;
 pub mod random_program;
 pub mod shell;
 pub mod supervised;
+
+pub use test_packages as packages;
 
 /// The path of the `tracefork` command under test, for the integration test that uses it. A macro, because cargo
 /// tells only the integration tests themselves.
@@ -32,10 +33,7 @@ macro_rules! command_under_test {
 /// What a guest or program is given: its environment is the same natively and supervised, and does not
 /// depend on who runs the tests.
 pub const ENVIRONMENT: [(&str, &str); 5] = [
-    (
-        "PATH",
-        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    ),
+    ("PATH", packages::PATH),
     ("HOME", "/nonexistent"),
     ("LANG", "C.UTF-8"),
     ("LC_ALL", "C.UTF-8"),

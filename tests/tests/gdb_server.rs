@@ -12,8 +12,13 @@ use tracefork_tests::{command_under_test, guests, packages, process};
 
 /// What gdb prints when it does this with the trace of a deadlock of two locks.
 fn session(options: &[&str], commands: &[&str]) -> String {
+    counterexample("check/lock_order_buggy.c", &[], options, commands)
+}
+
+/// The same with what a check of a guest finds.
+fn counterexample(guest: &str, how: &[&str], options: &[&str], commands: &[&str]) -> String {
     let scratch = Scratch::new().expect("a directory");
-    let program = guests::one("check/lock_order_buggy.c")
+    let program = guests::one(guest)
         .and_then(|guest| guest.build())
         .expect("the guest builds");
     let invocation = Invocation {
@@ -22,7 +27,7 @@ fn session(options: &[&str], commands: &[&str]) -> String {
         stdin: Vec::new(),
     };
     let tracefork = Tracefork::new(command_under_test!());
-    let checked = tracefork.check(&invocation, &[], &scratch).expect("a result");
+    let checked = tracefork.check(&invocation, how, &scratch).expect("a result");
     let trace = checked.result["violations"][0]["trace"].as_str();
     let trace: PathBuf = scratch.work().join(trace.expect("a counterexample"));
     serve(&scratch, &program, &trace, options, commands)
@@ -144,22 +149,66 @@ fn time_goes_backwards() {
     assert_eq!(values(&text), ["9", "10", "10"], "{text}");
 }
 
+/// Instruction by instruction, and line by line, through calls and over transitions: every place is passed again on the way back.
 #[test]
-fn one_transition_back_is_before_it() {
+fn steps_back_are_the_steps_forward_in_reverse() {
+    for (forward, back, times) in [("stepi", "reverse-stepi", 12), ("next", "reverse-next", 3)] {
+        let print = "printf \"at %p with %d\\n\", $pc, balance";
+        let mut commands = vec!["break transfer", "continue", "delete", print];
+        for _ in 0..times {
+            commands.extend([forward, print]);
+        }
+        // Not all the way: a line back from the first of a function is its caller.
+        for _ in 1..times {
+            commands.extend([back, print]);
+        }
+        let text = session(&[], &commands);
+        let places: Vec<&str> = text.lines().filter(|line| line.starts_with("at 0x")).collect();
+        assert_eq!(places.len(), 2 * times, "{text}");
+        let (there, mut back) = (&places[1..=times], places[times..].to_vec());
+        back.reverse();
+        assert_eq!(there, back, "{forward}:\n{text}");
+        let different: std::collections::BTreeSet<&str> = places.iter().copied().collect();
+        assert_eq!(different.len(), times + 1, "{forward}:\n{text}");
+    }
+}
+
+/// From the end, where a thread waits for a lock, backwards out of the lock function to where it was called.
+#[test]
+fn back_to_the_caller() {
     let text = session(
         &["--stop-at", "1000000"],
+        &["bt", "reverse-finish", "info line", "bt"],
+    );
+    let stacks: Vec<&str> = text.lines().filter(|line| line.starts_with("#0 ")).collect();
+    let [waiting, called] = stacks[..] else {
+        panic!("{text}");
+    };
+    assert!(waiting.contains("pthread_mutex_lock"), "{text}");
+    assert!(called.contains("in audit"), "{text}");
+}
+
+/// A wait that ran out before its time is a choice of the trace, forwards and backwards.
+#[test]
+fn a_timeout_happens_again() {
+    let text = counterexample(
+        "other/timed_out.c",
+        &["--faults", "timeout"],
+        &[],
         &[
-            "print balance",
-            "reverse-stepi",
-            "reverse-stepi",
-            "reverse-stepi",
-            "reverse-stepi",
-            "reverse-stepi",
-            "reverse-stepi",
-            "print balance",
+            "break abort",
+            "continue",
+            "up",
+            "print result",
+            "break main",
+            "reverse-continue",
+            "print result",
+            "delete",
+            "continue",
+            "print result",
         ],
     );
-    assert_eq!(values(&text), ["9", "10"], "{text}");
+    assert_eq!(values(&text), ["110", "0", "110"], "{text}");
 }
 
 /// Hooks of lock functions are written when a second thread is made. Breakpoints there must be hit before that, across it and after it.

@@ -23,6 +23,7 @@ pub fn config(mode: CacheMode) -> Config {
 
 /// A Python program as a peer.
 pub fn python(name: &str, program: &str, args: &[&str]) -> PeerSpec {
+    test_packages::command("python3", "python3").expect("python3");
     let mut argv = vec![PYTHON.to_string(), "-u".into(), "-c".into(), program.into()];
     argv.extend(args.iter().map(|a| (*a).to_string()));
     PeerSpec {

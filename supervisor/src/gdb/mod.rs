@@ -1,11 +1,15 @@
 //! `replay --gdb`: a recorded schedule under gdb, forwards and backwards.
 //!
-//! - `timeline.rs`: where in the trace the program stands, and how it gets elsewhere
+//! - `timeline.rs`: where in the trace the program stands, and how it goes on
+//! - `back.rs`: how it goes back, by an instruction or to a breakpoint; `marks.rs`: the checkpoints for that
 //! - `target.rs`: the same as gdb's remote protocol wants to see it (crate gdbstub)
 //!
 //! The trace decides which thread runs; gdb decides how far. Nothing can be written, neither memory nor registers: what is
-//! replayed has happened. Going back is executing again, up to an earlier point.
+//! replayed has happened. Going back is executing again, from a checkpoint to an
+//! earlier point.
 
+mod back;
+mod marks;
 mod target;
 mod timeline;
 

@@ -28,7 +28,7 @@ use tracee::{Regs, XState};
 enum Wish {
     Continue,
     Step(u32),
-    StepBack,
+    StepBack(u32),
     ContinueBack,
 }
 
@@ -155,8 +155,8 @@ impl MultiThreadSingleStep for Debugger<'_> {
 }
 
 impl ReverseStep<Tid> for Debugger<'_> {
-    fn reverse_step(&mut self, _: Tid) -> Result<(), Self::Error> {
-        self.wish = Wish::StepBack;
+    fn reverse_step(&mut self, tid: Tid) -> Result<(), Self::Error> {
+        self.wish = Wish::StepBack(tid.get() as u32);
         Ok(())
     }
 }
@@ -216,7 +216,7 @@ impl<'a> BlockingEventLoop for Blocking<'a> {
         let halt = match debugger.wish {
             Wish::Continue => timeline.run_on(&mut is_wanted),
             Wish::Step(thread) => timeline.step_thread(thread).map(Some),
-            Wish::StepBack => timeline.step_back().map(Some),
+            Wish::StepBack(thread) => timeline.step_back(thread).map(Some),
             Wish::ContinueBack => timeline.run_back().map(Some),
         };
         match halt.map_err(WaitForStopReasonError::Target)? {

@@ -1,10 +1,12 @@
-//! A trace as time: the program stands somewhere in it and can be brought elsewhere.
+//! A trace as time: the program stands somewhere in it and goes on. [`super::back`] goes back.
 
+use super::marks::Marks;
 use crate::error::Failure;
 use crate::execution;
 use crate::session::{Advance, Options, Session};
 use crate::trace::Trace;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use syscall_model::Tid;
 
 /// Why the program stands where it stands.
@@ -17,33 +19,41 @@ pub enum Halt {
     End,
 }
 
+/// A part of the way into a transition. Breakpoints come and go, so what was hit is told with those that were there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Move {
+    Instructions(u64),
+    /// From one of these breakpoints to the next, so many times.
+    Hits(Arc<BTreeSet<u64>>, u64),
+}
+
 /// One execution of a trace.
 pub struct Timeline<'a> {
-    options: Options,
-    trace: &'a Trace,
-    session: Session,
+    pub(super) options: Options,
+    pub(super) trace: &'a Trace,
+    pub(super) session: Session,
+    pub(super) marks: Marks,
     /// Transitions completed.
-    step: usize,
-    /// Breakpoints hit in the transition under way.
-    hits: usize,
-    /// It has moved on since the last of these.
-    beyond: bool,
-    breakpoints: BTreeSet<u64>,
-    /// Breakpoints that gdb took away since the program last went on. It does so for one step, to go past one; `hits` counts them still.
-    lately: BTreeSet<u64>,
+    pub(super) step: usize,
+    /// The way into the transition under way.
+    pub(super) route: Vec<Move>,
+    pub(super) breakpoints: BTreeSet<u64>,
+    /// Breakpoints that gdb took away since the program last went on. It does so for one step, to go past one.
+    pub(super) lately: BTreeSet<u64>,
     /// Breakpoints that are in place; the code of others is not mapped yet.
-    in_place: BTreeSet<u64>,
+    pub(super) in_place: BTreeSet<u64>,
 }
 
 impl<'a> Timeline<'a> {
     pub fn new(options: Options, trace: &'a Trace) -> Result<Self, Failure> {
+        let mut session = Session::start(options.clone())?;
         Ok(Self {
-            session: Session::start(options.clone())?,
+            marks: Marks::new(&mut session, trace.steps.len())?,
+            session,
             options,
             trace,
             step: 0,
-            hits: 0,
-            beyond: false,
+            route: Vec::new(),
             breakpoints: BTreeSet::new(),
             lately: BTreeSet::new(),
             in_place: BTreeSet::new(),
@@ -55,6 +65,7 @@ impl<'a> Timeline<'a> {
     }
 
     pub fn finish(self) {
+        drop(self.marks);
         self.session.finish();
     }
 
@@ -83,13 +94,13 @@ impl<'a> Timeline<'a> {
         was_there
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.step >= self.trace.steps.len() || self.session.end().is_some()
     }
 
-    fn place_breakpoints(&mut self) -> Result<(), Failure> {
-        let wanted: BTreeSet<u64> = self.breakpoints.union(&self.lately).copied().collect();
-        for address in self.in_place.clone().difference(&wanted) {
+    /// Puts these breakpoints in place, and no others.
+    pub(super) fn place(&mut self, wanted: &BTreeSet<u64>) -> Result<(), Failure> {
+        for address in self.in_place.clone().difference(wanted) {
             self.session.clear_breakpoint(*address)?;
             self.in_place.remove(address);
         }
@@ -104,11 +115,10 @@ impl<'a> Timeline<'a> {
     /// Lets the thread whose turn it is go on; `true` if its transition is over.
     fn advance(&mut self, how: Advance) -> Result<bool, Failure> {
         let expected = &self.trace.steps[self.step];
-        match self.session.advance(expected.thread, how)? {
+        match self.session.advance(expected.thread, expected.alternative, how)? {
             Some(step) if step == *expected => {
                 self.step += 1;
-                self.hits = 0;
-                self.beyond = false;
+                self.route.clear();
                 Ok(true)
             }
             Some(step) => Err(execution::differs(self.step as u64, expected, &step)),
@@ -116,19 +126,42 @@ impl<'a> Timeline<'a> {
         }
     }
 
+    /// Goes on to one of these breakpoints, or to the end of the transition (`true`).
+    pub(super) fn run_to(&mut self, breakpoints: &Arc<BTreeSet<u64>>) -> Result<bool, Failure> {
+        self.place(breakpoints)?;
+        let is_over = self.advance(Advance::Run)?;
+        if !is_over {
+            match self.route.last_mut() {
+                Some(Move::Hits(before, times)) if before == breakpoints => *times += 1,
+                _ => self.route.push(Move::Hits(Arc::clone(breakpoints), 1)),
+            }
+        }
+        Ok(is_over)
+    }
+
+    /// Executes one instruction; `true` if the transition is over with it. Without breakpoints: an instruction that has one would be counted
+    /// as one even if it repeats itself.
+    pub(super) fn instruction(&mut self) -> Result<bool, Failure> {
+        self.place(&BTreeSet::new())?;
+        let is_over = self.advance(Advance::Instruction)?;
+        if !is_over {
+            match self.route.last_mut() {
+                Some(Move::Instructions(times)) => *times += 1,
+                _ => self.route.push(Move::Instructions(1)),
+            }
+        }
+        Ok(is_over)
+    }
+
     /// Goes on to the end of the transition or to a breakpoint in it.
-    fn run(&mut self) -> Result<Option<Halt>, Failure> {
+    pub(super) fn run(&mut self) -> Result<Option<Halt>, Failure> {
         if self.is_over() {
             return Ok(Some(Halt::End));
         }
-        self.place_breakpoints()?;
+        let wanted: Arc<BTreeSet<u64>> = Arc::new(self.breakpoints.union(&self.lately).copied().collect());
         let thread = self.trace.steps[self.step].thread;
-        if self.advance(Advance::Run)? {
-            return Ok(None);
-        }
-        self.hits += 1;
-        self.beyond = false;
-        Ok(Some(Halt::Breakpoint(thread)))
+        let is_over = self.run_to(&wanted)?;
+        Ok((!is_over).then_some(Halt::Breakpoint(thread)))
     }
 
     /// Goes on to a breakpoint or to the end; `is_wanted` is asked now and then whether to stop.
@@ -147,7 +180,7 @@ impl<'a> Timeline<'a> {
     /// Executes one instruction of a thread, when its turn comes.
     pub fn step_thread(&mut self, thread: Tid) -> Result<Halt, Failure> {
         self.lately.clear();
-        let begin = self.session.registers(thread)?.0.rip;
+        let begin = self.session.instruction_pointer(thread);
         loop {
             while !self.is_over() && self.trace.steps[self.step].thread != thread {
                 if let Some(halt) = self.run()? {
@@ -157,88 +190,14 @@ impl<'a> Timeline<'a> {
             if self.is_over() {
                 return Ok(Halt::End);
             }
-            self.place_breakpoints()?;
-            if !self.advance(Advance::Instruction)? {
-                self.beyond = true;
+            if !self.instruction()? {
                 return Ok(Halt::Stepped(thread));
             }
             // A thread that has come to a hook stands before the same instruction once more: gdb would take that for a second hit of
             // a breakpoint there.
-            if self.session.end().is_some() || self.session.registers(thread)?.0.rip != begin {
+            if self.session.end().is_some() || self.session.instruction_pointer(thread) != begin {
                 return Ok(Halt::Stepped(thread));
             }
         }
-    }
-
-    /// Goes back to the breakpoint before this point in the transition, to its beginning, or to that of the one before.
-    pub fn step_back(&mut self) -> Result<Halt, Failure> {
-        if self.session.is_interrupted() {
-            let hits = if self.beyond {
-                self.hits
-            } else {
-                self.hits.saturating_sub(1)
-            };
-            self.go_to(self.step, hits)?;
-        } else if let Some(before) = self.step.checked_sub(1) {
-            self.go_to(before, 0)?;
-        } else {
-            return Ok(Halt::Begin);
-        }
-        Ok(Halt::Stepped(self.current()))
-    }
-
-    /// Goes back to the last breakpoint before this point.
-    pub fn run_back(&mut self) -> Result<Halt, Failure> {
-        self.lately.clear();
-        let here = (self.step, self.hits, self.beyond);
-        self.restart()?;
-        let mut last = None;
-        while (self.step, self.hits) < (here.0, here.1)
-            || (here.2 && (self.step, self.hits) == (here.0, here.1))
-        {
-            match self.run()? {
-                Some(Halt::Breakpoint(_)) => {
-                    let at = (self.step, self.hits, false);
-                    if at >= here {
-                        break;
-                    }
-                    last = Some((self.step, self.hits));
-                }
-                Some(_) => break,
-                None => {}
-            }
-        }
-        match last {
-            Some((step, hits)) => {
-                self.go_to(step, hits)?;
-                Ok(Halt::Breakpoint(self.current()))
-            }
-            None => {
-                self.go_to(0, 0)?;
-                Ok(Halt::Begin)
-            }
-        }
-    }
-
-    /// Executes from the start to this point: so many transitions, then so many breakpoints.
-    pub fn go_to(&mut self, step: usize, hits: usize) -> Result<(), Failure> {
-        if self.step != 0 || self.session.is_interrupted() {
-            self.restart()?;
-        }
-        while self.step < step && !self.is_over() {
-            self.advance(Advance::Run)?;
-        }
-        while self.hits < hits && self.step == step {
-            self.run()?;
-        }
-        Ok(())
-    }
-
-    fn restart(&mut self) -> Result<(), Failure> {
-        let fresh = Session::start(self.options.clone())?;
-        std::mem::replace(&mut self.session, fresh).finish();
-        self.in_place.clear();
-        (self.step, self.hits, self.beyond) = (0, 0, false);
-        Ok(())
     }
 }

@@ -43,12 +43,15 @@ pub enum Advance {
 }
 
 impl Session {
-    /// Lets `tid` make its transition, or what is left of it. `None`: it was interrupted on the way.
-    pub fn advance(&mut self, tid: Tid, how: Advance) -> Result<Option<Step>, Failure> {
+    /// Lets `tid` make its transition, with the alternative that was chosen, or what is left of it. `None`: it was interrupted on the way.
+    pub fn advance(&mut self, tid: Tid, alternative: u32, how: Advance) -> Result<Option<Step>, Failure> {
         let flow = if std::mem::take(&mut self.debug.interrupted) {
             self.load(tid)?;
             Flow::Run(self.context(tid).regs)
         } else {
+            if let Some(step) = self.choose(tid, alternative)? {
+                return Ok(Some(step));
+            }
             let (operation, flow, before) = self.begin(tid)?;
             self.debug.begun = Some((operation, before));
             flow
@@ -68,7 +71,9 @@ impl Session {
         let Some((operation, before)) = self.debug.begun.take() else {
             return Err(Failure::desync("a transition ended that had not begun"));
         };
-        self.complete(tid, operation, before).map(Some)
+        let mut step = self.complete(tid, operation, before)?;
+        step.alternative = alternative;
+        Ok(Some(step))
     }
 
     /// Executes one instruction of the program: those in scratch slots do not count by themselves.
@@ -238,6 +243,12 @@ impl Session {
             None => task.xstate()?.initial(),
         };
         Ok((regs, xstate))
+    }
+
+    /// Where a thread stands.
+    pub fn instruction_pointer(&self, tid: Tid) -> Option<u64> {
+        let context = self.contexts.get(&tid)?;
+        Some(self.code.original_ip(context.regs.rip))
     }
 
     /// The auxiliary vector, raw.

@@ -1,5 +1,6 @@
 //! The extended state without the task's memory: what a checkpoint saves beside the pages, and what identifies it.
 
+use super::debug::Debug;
 use super::idle::Quiet;
 use super::{Context, Crash, Session};
 use crate::code::{Code, Mapping};
@@ -70,7 +71,7 @@ impl Session {
         })
     }
 
-    /// Puts back all but the memory, which the caller has put back.
+    /// Puts back all but the memory, which the caller has put back. It was saved between two transitions, without a debugger's breakpoints.
     pub fn revert(&mut self, snapshot: &Snapshot) -> Result<(), Failure> {
         self.model.clone_from(&snapshot.model);
         self.contexts.clone_from(&snapshot.contexts);
@@ -83,6 +84,7 @@ impl Session {
         self.ended.clone_from(&snapshot.ended);
         self.crash.clone_from(&snapshot.crash);
         self.changes.clear();
+        self.debug = Debug::default();
         self.locks.clone_from(&snapshot.locks);
         let task = self.task()?;
         task.set_xstate(&snapshot.xstate)?;

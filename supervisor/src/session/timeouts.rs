@@ -31,8 +31,18 @@ impl Session {
 
     /// One transition, with the alternative that was chosen.
     pub fn step_as(&mut self, tid: Tid, alternative: u32) -> Result<Step, Failure> {
+        if let Some(step) = self.choose(tid, alternative)? {
+            return Ok(step);
+        }
+        let mut step = self.step(tid)?;
+        step.alternative = alternative;
+        Ok(step)
+    }
+
+    /// Makes the alternative true before the thread moves; the step, if it is one in which no thread does.
+    pub(super) fn choose(&mut self, tid: Tid, alternative: u32) -> Result<Option<Step>, Failure> {
         if alternative != TIMEOUT {
-            return self.step(tid);
+            return Ok(None);
         }
         let deadline = match tid {
             TIMERS => self.model.next_timer(),
@@ -45,11 +55,9 @@ impl Session {
         if let Some(deadline) = deadline {
             self.model.advance_clock(deadline);
         }
-        if tid == TIMERS {
-            return self.time_passed();
+        match tid {
+            TIMERS => self.time_passed().map(Some),
+            _ => Ok(None),
         }
-        let mut step = self.step(tid)?;
-        step.alternative = alternative;
-        Ok(step)
     }
 }

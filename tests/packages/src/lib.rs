@@ -1,15 +1,17 @@
-//! Debian packages the tests need: installed once if a command is missing.
+//! Debian packages the tests need: installed once if a command is missing. A crate of its own, for the tests of crates that know nothing of the others.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+/// Where tests look for commands: not where a user may have put others of the same name.
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// The file of a command on the tests' PATH.
 pub fn find(command: &str) -> Option<PathBuf> {
-    let (_, path) = crate::ENVIRONMENT[0];
-    path.split(':')
+    PATH.split(':')
         .map(|directory| Path::new(directory).join(command))
         .find(|file| file.is_file())
 }
@@ -19,8 +21,10 @@ pub fn command(command: &str, package: &str) -> Result<PathBuf> {
     if let Some(file) = find(command) {
         return Ok(file);
     }
-    let lock_file = crate::guests::cache_directory()?.join("packages.lock");
-    let lock = File::create(&lock_file).with_context(|| lock_file.display().to_string())?;
+    // apt's own, of which it takes record locks: this one is of another kind, and only among ourselves.
+    let lock_file = "/var/lib/dpkg/lock-frontend";
+    let lock = OpenOptions::new().read(true).open(lock_file);
+    let lock = lock.with_context(|| format!("{lock_file} (is this Debian, and are you root?)"))?;
     lock.lock().context("waiting for another installation")?;
     if let Some(file) = find(command) {
         return Ok(file);

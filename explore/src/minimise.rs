@@ -75,8 +75,15 @@ pub fn minimise<S: System>(
         });
     };
     work.reorder(&mut best)?;
-    work.fewer_preemptions(&mut best)?;
-    work.merge_blocks(&mut best)?;
+    let mut other = work.fewer_preemptions(&best)?;
+    best.fewest_preemptions = other.fewest_preemptions;
+    work.merge_blocks(&mut other)?;
+    if best.cost() < other.cost() {
+        work.merge_blocks(&mut best)?;
+    }
+    if other.cost() <= best.cost() {
+        best = other;
+    }
     best.steps_spent = work.spent;
     Ok(best)
 }
@@ -151,25 +158,27 @@ impl<S: System> Work<'_, S> {
         Ok(())
     }
 
-    /// Searches among all schedules, with a growing preemption bound. A quarter of the effort is left.
-    fn fewer_preemptions(&mut self, best: &mut Minimised) -> Result<(), Failure<S::Error>> {
-        let mut all_covered = true;
-        for bound in 0..best.preemptions {
+    /// Searches among all schedules, with a growing preemption bound; a quarter of the effort is left. With as many preemptions as are known to be enough
+    /// too: what is found first there has the first threads do what any could, which is easier to follow.
+    fn fewer_preemptions(&mut self, best: &Minimised) -> Result<Minimised, Failure<S::Error>> {
+        let mut found = None;
+        let mut fewest_preemptions = true;
+        for bound in 0..=best.preemptions {
             let steps = self.left().saturating_sub(self.effort.steps / 4);
             let depth = best.path.len().saturating_mul(2).saturating_add(64);
             let result = bounded(&self.effort, bound, steps, depth, self.same).run_one(self.system);
-            let found = BoundedResult::of(result)?;
-            self.spent += found.steps;
-            if let Some(path) = found.path {
-                if self.adopt(&path, best)? {
-                    best.fewest_preemptions = all_covered;
-                }
-                return Ok(());
+            let result = BoundedResult::of(result)?;
+            self.spent += result.steps;
+            if let Some(path) = result.path {
+                found = self.attempt(&path)?.filter(|f| f.preemptions <= bound);
+                break;
             }
-            all_covered &= found.covered;
+            fewest_preemptions &= bound == best.preemptions || result.covered;
         }
-        best.fewest_preemptions = all_covered;
-        Ok(())
+        Ok(Minimised {
+            fewest_preemptions,
+            ..found.unwrap_or_else(|| best.clone())
+        })
     }
 
     /// Takes a path if it is better; tells whether it was.

@@ -6,6 +6,7 @@ use crate::diag::Diag;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::linux::net::TcpStreamExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -255,6 +256,7 @@ impl Link {
                     into.push_bytes(channel, &self.buffer[..n]);
                     self.received += n as u64;
                     taken += n;
+                    self.acknowledge();
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -268,6 +270,15 @@ impl Link {
             }
         }
         taken > 0
+    }
+
+    /// Tells the other end at once that its bytes have come. Otherwise a peer that answers by several small writes is held up for 40 ms at the second one:
+    /// its kernel waits for our acknowledgement, and ours for something to send it with.
+    fn acknowledge(&self) {
+        if let Socket::Tcp(stream) = &self.socket {
+            // A kernel that does not do it is only slower.
+            let _ = stream.set_quickack(true);
+        }
     }
 
     /// Where the bytes are that were sent in either direction.

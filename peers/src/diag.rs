@@ -28,6 +28,7 @@ pub struct Diag {
     sequence: u32,
 }
 
+const TCP_LISTEN: u8 = 10;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
@@ -138,7 +139,9 @@ impl Diag {
     /// # Errors
     /// The kernel refuses the query.
     pub fn tcp(&mut self, local: SocketAddr, remote: SocketAddr) -> io::Result<Option<TcpView>> {
-        let Some(reply) = self.inet(libc::IPPROTO_TCP as u8, local, remote)? else {
+        let reply = self.inet(libc::IPPROTO_TCP as u8, local, remote)?;
+        // Where that end is no more, the kernel answers for whoever listens at its address.
+        let Some(reply) = reply.filter(|reply| reply.get(1) != Some(&TCP_LISTEN)) else {
             return Ok(None);
         };
         let info = reply
@@ -163,7 +166,6 @@ impl Diag {
     /// # Errors
     /// The kernel refuses the query.
     pub fn tcp_listener(&mut self, local: SocketAddr) -> io::Result<Option<u64>> {
-        const TCP_LISTEN: u8 = 10;
         let nobody: SocketAddr = match local.ip() {
             IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -210,6 +212,20 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream, UdpSocket};
     use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_listener_does_not_stand_in_for_an_end_that_was_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+        let ours = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
+        let (theirs, _) = listener.accept().expect("accept");
+        let (local, remote) = (ours.peer_addr().expect("peer"), ours.local_addr().expect("local"));
+        let mut diag = Diag::new().expect("sock_diag");
+        // Closed with something unread, it is reset, and nothing of it stays.
+        (&ours).write_all(b"hello").expect("write");
+        drop(theirs);
+        assert_eq!(diag.tcp(local, remote).expect("query"), None);
+        assert!(diag.tcp_listener(local).expect("query").is_some());
+    }
 
     #[test]
     fn tcp_queues_are_seen_from_the_other_end() {

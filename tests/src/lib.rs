@@ -16,6 +16,7 @@ pub mod networked;
 pub mod observe;
 pub mod process;
 pub mod random_program;
+pub mod random_protocol;
 pub mod shell;
 pub mod supervised;
 

@@ -63,10 +63,15 @@ static int get(void) { char byte; CHECK(read(ends[0], &byte, 1) == 1); return by
 "#;
 
 /// A stream of numbers that is the same everywhere (SplitMix64).
-struct Numbers(u64);
+pub(crate) struct Numbers(u64);
 
 impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn new(seed: u64) -> Numbers {
+        Numbers(seed)
+    }
+
+    /// The next one, less than `limit`.
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -77,7 +82,7 @@ impl Numbers {
 
 /// The program with this number. `size` bounds the visible operations of each thread.
 pub fn source(seed: u64, size: u32) -> String {
-    let mut numbers = Numbers(seed);
+    let mut numbers = Numbers::new(seed);
     let threads = if numbers.below(4) == 0 { 3 } else { 2 };
     let size = if threads == 3 { size.div_ceil(2) } else { size };
     let mut text = format!("// A random program, seed {seed}.{PRELUDE}");

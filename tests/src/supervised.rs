@@ -20,6 +20,7 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug)]
 pub struct Tracefork {
     command: PathBuf,
+    is_curbed: bool,
 }
 
 /// One schedule: where threads are preempted, and the seed that decides.
@@ -40,12 +41,29 @@ impl Tracefork {
     pub fn new(command: &Path) -> Tracefork {
         Tracefork {
             command: command.to_owned(),
+            is_curbed: false,
+        }
+    }
+
+    /// The same command as for a user who may not look into every process of this machine, whoever runs the tests.
+    pub fn curbed(&self) -> Tracefork {
+        Tracefork {
+            is_curbed: true,
+            ..self.clone()
         }
     }
 
     /// `tracefork` with these arguments, as a user would call it in `work`.
     pub fn command(&self, work: &Path) -> Command {
-        observe::clean_command(&self.command, work)
+        if !self.is_curbed {
+            return observe::clean_command(&self.command, work);
+        }
+        let mut command = observe::clean_command(Path::new("setpriv"), work);
+        if nix::unistd::geteuid().is_root() {
+            command.arg("--bounding-set=-sys_ptrace");
+        }
+        command.arg(&self.command);
+        command
     }
 
     /// One schedule of the program, its writes applied, observed as a user would.

@@ -1,7 +1,8 @@
 //! What peers can be and do: where they are, what they do wrong, what is demanded of the traffic with them, when their absence is an end and when a
 //! deadlock, what is left of them in a saved cache, and time that passes while they are waited for.
 
-use std::process::{Command, ExitCode, Stdio};
+use std::net::TcpStream;
+use std::process::{Child, Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Arguments;
@@ -20,6 +21,10 @@ const TRIALS: &[(&str, Trying)] = &[
     ),
     ("clients_reach_any_address", clients_reach_any_address),
     ("a_server_that_runs_already", a_server_that_runs_already),
+    (
+        "a_late_answer_is_neither_lost_nor_early",
+        a_late_answer_is_neither_lost_nor_early,
+    ),
     ("a_saved_cache_is_a_stub", a_saved_cache_is_a_stub),
     (
         "a_saved_cache_stands_in_for_clients",
@@ -113,18 +118,9 @@ fn clients_reach_any_address(tracefork: &Tracefork) -> Result<()> {
 /// Nobody has to start it for us: it is found by its address, and inspected.
 fn a_server_that_runs_already(tracefork: &Tracefork) -> Result<()> {
     let session = Session::new()?;
-    let journal = session.scratch.beside("journal");
-    let mut server = Command::new(peer_program("lines_server")?);
-    server.args([&session.port.to_string(), "alphabet"]).arg(&journal);
-    let mut server = server.stdout(Stdio::null()).spawn().context("the server")?;
-    // It has opened its journal just before it listens.
-    while std::net::TcpStream::connect(("127.0.0.1", session.port)).is_err() {
-        std::thread::yield_now();
-    }
-    let result = session.check_guest(tracefork, "alphabet_client", &["2", "1"]);
-    server.kill()?;
-    server.wait()?;
-    let result = result?;
+    let server = Running::start(&session, "alphabet")?;
+    let result = session.check_guest(tracefork, "alphabet_client", &["2", "1"])?;
+    drop(server);
     result.ensure_code(0)?;
     ensure!(
         result.json["cache"]["physical_connections"] == 2,
@@ -133,6 +129,51 @@ fn a_server_that_runs_already(tracefork: &Tracefork) -> Result<()> {
     );
     ensure!(result.json["cache"]["peer_starts"] == 0, "{}", result.said());
     Ok(())
+}
+
+/// What is asked on one connection is answered when something is said on the other, and nobody can see that the server has not forgotten it. However
+/// that is explored, the first thread hears nothing before it asks, and the answer after it did.
+fn a_late_answer_is_neither_lost_nor_early(tracefork: &Tracefork) -> Result<()> {
+    for options in [&[][..], &["--reduce", "none"], &["--cache", "linear"]] {
+        let session = Session::new()?.with(&["--settle", "1ms"]).with(options);
+        let server = Running::start(&session, "holds")?;
+        let scripts = ["connect", "2", "0d9wask/;l", "1wgo/;l"];
+        let result = session.check_guest(&tracefork.curbed(), "scripted", &scripts)?;
+        drop(server);
+        result.ensure_code(0)?;
+        let outcomes = result.outcomes(session.port);
+        ensure!(outcomes.len() == 1, "{options:?}: {outcomes:#?}");
+        let late = result.json["cache"]["late_answers"].as_u64();
+        ensure!(
+            late.is_some_and(|late| late > 0),
+            "{options:?}: {}",
+            result.said()
+        );
+    }
+    Ok(())
+}
+
+/// A server that nobody under test has started.
+struct Running(Child);
+
+impl Running {
+    fn start(session: &Session, kind: &str) -> Result<Running> {
+        let mut server = Command::new(peer_program("lines_server")?);
+        server.args([&session.port.to_string(), kind]);
+        let server = Running(server.stdout(Stdio::null()).spawn().context("the server")?);
+        while TcpStream::connect(("127.0.0.1", session.port)).is_err() {
+            std::thread::yield_now();
+        }
+        Ok(server)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended already, or it does now: either is fine.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 fn a_saved_cache_is_a_stub(tracefork: &Tracefork) -> Result<()> {

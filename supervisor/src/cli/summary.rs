@@ -43,8 +43,12 @@ pub fn print(report: &Report, found: &[Counterexample]) {
         );
     }
     if let Some(cache) = &report.cache {
+        let late = match cache.late_answers {
+            0 => String::new(),
+            n => format!("; {n} late answers, kept (a longer --settle waits for them)"),
+        };
         println!(
-            "  cache ({}) {} hits, {} misses; connections {} logical, {} physical; {} peers started",
+            "  cache ({}) {} hits, {} misses; connections {} logical, {} physical; {} peers started{late}",
             cache.mode,
             cache.hits,
             cache.misses,

@@ -119,12 +119,16 @@ impl Session {
                 _ => format!("waits in {}({object}){}", op.name(), self.waiting_for(tid)),
             };
         }
-        // Inside of a function that waits, that function tells more than its system call.
-        if let Some(function) = context.and_then(|context| context.inside.last()) {
+        let thread = self.model.thread(tid);
+        let waits_on = thread.wait.as_ref().map(|wait| &wait.on);
+        // Inside of a function that waits, that function tells more than its futex. Any other call is not that function's: it has returned, only the
+        // stack does not show it, as it has grown again.
+        if let (Some(function), Some(WaitFor::Futex(_))) =
+            (context.and_then(|context| context.inside.last()), waits_on)
+        {
             return format!("waits for {}", self.object_name(function.object));
         }
-        let thread = self.model.thread(tid);
-        match (&thread.pending, thread.wait.as_ref().map(|wait| &wait.on)) {
+        match (&thread.pending, waits_on) {
             (_, Some(WaitFor::Futex(word))) => match self.joined(*word) {
                 Some(other) => format!("waits for thread {other} to end"),
                 None => format!("waits for {}", self.object_name(*word)),

@@ -48,6 +48,12 @@ pub(super) enum Flow {
 impl Session {
     /// Lets `tid`, one of [`Session::enabled`], make its transition.
     pub fn step(&mut self, tid: Tid) -> Result<Step, Failure> {
+        if !self.model.threads.contains_key(&tid) {
+            // The schedule is from an execution that went another way, say with another version of a library.
+            return Err(Failure::desync(format!(
+                "thread {tid} was to go on, but there is no such thread"
+            )));
+        }
         let (operation, flow, before) = self.begin(tid)?;
         if let Flow::Run(regs) = flow {
             self.go(tid, regs)?;

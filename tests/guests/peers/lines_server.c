@@ -9,9 +9,11 @@
 //   dies      says so and ends with status 3
 //   hangs     computes for ever
 //   floods    answers without end
+//   holds     answers "ask" only when another connection says "go", and nobody may look into its process
 // With a file name after the kind, all that is received is written there, one line per event.
 #include "net.h"
 #include <poll.h>
+#include <sys/prctl.h>
 
 enum { MAX = 1000 };
 static struct pollfd fds[MAX];
@@ -35,6 +37,21 @@ static void note(int i, const char *what) {
     }
 }
 
+// The answer to a line that waits for another connection's is held back until then.
+static void hold(int fd, const char *line) {
+    static int asked = -1, may_go;
+    if (strcmp(line, "ask") == 0)
+        asked = fd;
+    else
+        may_go = 1;
+    if (asked >= 0 && may_go) {
+        send_text(asked, "at last\n");
+        asked = -1;
+    }
+    if (strcmp(line, "go") == 0)
+        send_text(fd, "gone\n");
+}
+
 // One whole line has come; true if the connection is to end.
 static int answer(int fd, const char *line) {
     if (strcmp(kind, "alphabet") == 0 || strcmp(kind, "once") == 0) {
@@ -45,6 +62,10 @@ static int answer(int fd, const char *line) {
     if (strcmp(kind, "counts") == 0) {
         char letter = 'A' + opened - 1;
         CHECK(write(fd, &letter, 1) == 1);
+        return 0;
+    }
+    if (strcmp(kind, "holds") == 0) {
+        hold(fd, line);
         return 0;
     }
     if (strcmp(kind, "dies") == 0) {
@@ -92,6 +113,8 @@ static void received(int i) {
 int main(int argc, char **argv) {
     CHECK(argc >= 3);
     kind = argv[2];
+    if (strcmp(kind, "holds") == 0)
+        CHECK(prctl(PR_SET_DUMPABLE, 0) == 0);
     if (argc > 3)
         CHECK((journal = fopen(argv[3], "w")) != NULL);
     fds[0] = (struct pollfd){listen_at_place(argv[1]), POLLIN, 0};

@@ -101,6 +101,25 @@ fn colours_are_for_terminals_that_want_them() {
     }
 }
 
+/// On a terminal a sweep shows what runs now, below a line for each scenario that has ended.
+#[test]
+fn a_sweep_shows_how_it_goes() {
+    let guest = guests::one("check/lock_order_fixed.c").and_then(|guest| guest.build());
+    let guest = guest.expect("the guest builds").display().to_string();
+    let scratch = Scratch::new().expect("a temporary directory");
+    let file = scratch.work().join("sweep.toml");
+    let scenario = |name: &str| format!("[[scenario]]\nname = \"{name}\"\nprogram = \"{guest}\"\n");
+    std::fs::write(&file, scenario("one") + &scenario("two")).expect("a file");
+    let shown = on_a_terminal(&format!("sweep --jobs 1 {}", file.display()), &[]);
+    // A bar that is drawn over and over begins its line anew each time.
+    let live = |text: &str| shown.split(['\r', '\n', ESCAPE]).any(|part| part.contains(text));
+    assert!(live(" 0/2 ") && live("  one"), "{shown:?}");
+    assert!(live(" 1/2 ") && live("  two"), "{shown:?}");
+    for ended in ["[1/2]", "[2/2]"] {
+        assert!(shown.contains(ended), "no {ended} in {shown:?}");
+    }
+}
+
 /// Nothing was checked that the user had in mind: the verdict must not pass for more than it is.
 #[test]
 fn a_program_that_never_meets_its_peers_is_told_of() {

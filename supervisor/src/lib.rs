@@ -8,6 +8,7 @@ pub mod check;
 pub mod cli;
 pub mod code;
 pub mod core_file;
+pub mod cores;
 pub mod error;
 pub mod execution;
 pub mod gdb;

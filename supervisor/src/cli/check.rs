@@ -7,6 +7,7 @@ use crate::check::graph::Graph;
 use crate::check::progress::Display;
 use crate::check::stages;
 use crate::check::{CheckSystem, CheckpointChoice, Faults, Properties};
+use crate::cores::Core;
 use crate::error::{ExitCode, Failure};
 use crate::report::{self, Report, States};
 use crate::session::Options;
@@ -296,11 +297,12 @@ fn search(
         search = search.observer(graph);
     }
     let display = Display::start(search.progress(), args.progress, quiet);
-    let cores = num_cores();
     let result = search.run(|worker| {
         let mut options = options.clone();
         // Supervisor and task of one worker share a core, each worker has its own.
-        options.core = options.core.map(|first| (first + worker) % cores);
+        if worker > 0 {
+            options.core = Some(Core::take());
+        }
         let system = system(args, options)?;
         if let Ok(mut name) = backend.lock() {
             *name = system.planned_backend();
@@ -309,10 +311,6 @@ fn search(
     });
     display.finish();
     result
-}
-
-fn num_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn resident_bytes() -> u64 {

@@ -1,5 +1,6 @@
 //! `tracefork replay`: a recorded schedule once more.
 
+use crate::cores::Core;
 use crate::error::{ExitCode, Failure};
 use crate::execution;
 use crate::network::Peers;
@@ -130,7 +131,7 @@ pub(super) fn options(
         env: trace.program.env.clone(),
         config: trace.config.clone(),
         preempt: trace.preempt,
-        core: Some(super::run::current_core()),
+        core: Some(Core::take()),
         peers: Peers::recorded(&trace.communication)?,
         inputs: Inputs::recorded(&trace.inputs),
     })

@@ -4,6 +4,7 @@ use super::PreemptArg;
 use super::peers::PeerArgs;
 use super::style::BAD;
 use crate::check::Properties;
+use crate::cores::Core;
 use crate::error::{ExitCode, Failure};
 use crate::execution::{self, Execution};
 use crate::network::Peers;
@@ -217,7 +218,7 @@ pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, 
         env: environment(args)?,
         config,
         preempt: args.preempt.into(),
-        core: Some(current_core()),
+        core: Some(Core::take()),
         peers: Peers::default(),
         inputs: Inputs::default(),
         program,
@@ -257,11 +258,6 @@ fn environment(args: &SutArgs) -> Result<Environment, Failure> {
 fn groups() -> Result<Vec<u32>, Failure> {
     let groups = nix::unistd::getgroups().map_err(|e| Failure::unsupported(format!("getgroups: {e}")))?;
     Ok(groups.into_iter().map(|gid| gid.as_raw()).collect())
-}
-
-/// The core that this thread is on: as good as any, and it is warm.
-pub fn current_core() -> usize {
-    nix::sched::sched_getcpu().unwrap_or(0)
 }
 
 fn forward_output(execution: &Execution) -> Result<(), Failure> {

@@ -54,6 +54,7 @@ pub use snapshot::Snapshot;
 pub use timeouts::TIMEOUT;
 
 use crate::code::{Code, Mapping};
+use crate::cores::Core;
 use crate::error::Failure;
 use crate::hooks::{Blocked, Preempt};
 use crate::network::{PeerNetwork, Peers};
@@ -82,7 +83,7 @@ pub struct Options {
     pub config: Config,
     pub preempt: Preempt,
     /// The core for supervisor and task: a stop costs less than half on one core.
-    pub core: Option<usize>,
+    pub core: Option<Core>,
     /// The other ends of its connections.
     pub peers: Peers,
     /// What this machine's files are, for all executions alike.
@@ -144,7 +145,7 @@ impl Session {
             env: options.env.iter().map(|(k, v)| (os(k), os(v))).collect(),
             cwd: directory_to_start_in(&options.config.cwd),
             filter: Filter::new(table::allowed(), Scratch::allow_ip(image::SCRATCH.addr)),
-            core: options.core,
+            core: options.core.as_ref().map(Core::number),
             hide_tsc: true,
         };
         let task = launch

@@ -175,7 +175,7 @@ pub fn hits(effort: &Effort) -> Result<Vec<Row>> {
     let peers = Peers::default();
     // The first time the server is really told.
     written(&subject, &peers, writes)?;
-    let mut bare = BareTask::start(&subject::build("calls")?, subject::core()?)?;
+    let mut bare = BareTask::start(&subject::build("calls")?, subject::core().number())?;
     let [hit, stop] = in_turns(
         effort.of(30, 2),
         [

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use explore::{Choice, Config, Limits, Search, SearchResult, System};
 use tracefork::check::system::Mark;
 use tracefork::check::{CheckSystem, CheckpointChoice};
+use tracefork::cores::Core;
 use tracefork_tests::guests;
 
 use crate::bare::BareTask;
@@ -21,7 +22,7 @@ fn philosophers(number: u32) -> Result<Subject> {
 /// A whole search, divided by its transitions, against a bare stop.
 pub fn transition(effort: &Effort) -> Result<Vec<Row>> {
     let subject = philosophers(effort.of(4, 2))?;
-    let mut bare = BareTask::start(&subject::build("calls")?, subject::core()?)?;
+    let mut bare = BareTask::start(&subject::build("calls")?, subject::core().number())?;
     let mut system = subject.system(CheckpointChoice::Rewind)?;
     // The first search also starts the program; the others go back to its start.
     let search = |system: &mut CheckSystem| {
@@ -50,7 +51,6 @@ pub fn transition(effort: &Effort) -> Result<Vec<Row>> {
 pub fn jobs(effort: &Effort) -> Result<Vec<Row>> {
     let subject = philosophers(effort.of(5, 2))?;
     let options = subject.options()?;
-    let cores = std::thread::available_parallelism()?.get();
     let search = |jobs: usize| {
         let config = Config {
             jobs,
@@ -60,7 +60,9 @@ pub fn jobs(effort: &Effort) -> Result<Vec<Row>> {
         let before = busy()?;
         let result = Search::new(config).run(|worker| {
             let mut options = options.clone();
-            options.core = options.core.map(|core| (core + worker) % cores);
+            if worker > 0 {
+                options.core = Some(Core::take());
+            }
             Ok(CheckSystem::new(
                 options,
                 Default::default(),

@@ -62,7 +62,7 @@ pub fn stops(effort: &Effort) -> Result<Vec<Row>> {
     // Past what the loader does, the start of the threads, and the first pass through code that is found then.
     steps(&mut emulated, 50, 1)?;
     steps(&mut locking, 100, 1)?;
-    let mut bare = BareTask::start(&calls, subject::core()?)?;
+    let mut bare = BareTask::start(&calls, subject::core().number())?;
     let [call, lock, stop] = in_turns(
         effort.of(100, 2),
         [

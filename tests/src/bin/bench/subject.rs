@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use nix::sched::sched_getcpu;
+use std::sync::OnceLock;
 use syscall_model::Config;
 use tracefork::check::{CheckSystem, CheckpointChoice, Properties};
+use tracefork::cores::Core;
 use tracefork::error::Failure;
 use tracefork::hooks::Preempt;
 use tracefork::program::Program;
@@ -23,9 +24,10 @@ pub fn build(name: &str) -> Result<PathBuf> {
     guests::one(&format!("bench/{name}.c"))?.build()
 }
 
-/// The core of this thread, on which all is measured: the first program that is supervised pins the thread to it.
-pub fn core() -> Result<usize> {
-    Ok(sched_getcpu()?)
+/// The core on which all is measured: the first program that is supervised pins the thread to it.
+pub fn core() -> Core {
+    static CORE: OnceLock<Core> = OnceLock::new();
+    CORE.get_or_init(Core::take).clone()
 }
 
 /// A failure of the supervisor as an error.
@@ -58,7 +60,7 @@ impl Subject {
                 ..Config::default()
             },
             preempt: Preempt::Sync,
-            core: Some(core()?),
+            core: Some(core()),
         })
     }
 

@@ -33,6 +33,20 @@ fn counterexample(guest: &str, how: &[&str], options: &[&str], commands: &[&str]
     serve(&scratch, &program, &trace, options, commands)
 }
 
+/// The same with one execution of a guest.
+fn recorded(guest: &str, commands: &[&str]) -> String {
+    let scratch = Scratch::new().expect("a directory");
+    let program = guests::one(guest)
+        .and_then(|guest| guest.build())
+        .expect("the guest builds");
+    let trace = scratch.beside("recorded.trace");
+    let mut run = Tracefork::new(command_under_test!()).command(&scratch.work());
+    run.args(["run", "--trace"]).arg(&trace).arg("--").arg(&program);
+    let finished = process::run(run, TIME_LIMIT).expect("it ends");
+    assert_eq!(finished.end, End::Exit(0));
+    serve(&scratch, &program, &trace, &[], commands)
+}
+
 /// Serves a trace to gdb, which does this with it.
 fn serve(scratch: &Scratch, program: &Path, trace: &Path, options: &[&str], commands: &[&str]) -> String {
     let tracefork = Tracefork::new(command_under_test!());
@@ -188,6 +202,24 @@ fn back_to_the_caller() {
     assert!(called.contains("in audit"), "{text}");
 }
 
+/// A new image has the breakpoints too: here it is the same program once more, at the same addresses.
+#[test]
+fn breakpoints_outlive_an_exec() {
+    let text = recorded(
+        "other/executes_itself.c",
+        &[
+            "break main",
+            "continue",
+            "print argc",
+            "continue",
+            "print argc",
+            "reverse-continue",
+            "print argc",
+        ],
+    );
+    assert_eq!(values(&text), ["1", "2", "1"], "{text}");
+}
+
 /// A wait that ran out before its time is a choice of the trace, forwards and backwards.
 #[test]
 fn a_timeout_happens_again() {
@@ -214,25 +246,13 @@ fn a_timeout_happens_again() {
 /// Hooks of lock functions are written when a second thread is made. Breakpoints there must be hit before that, across it and after it.
 #[test]
 fn a_breakpoint_at_a_hooked_function_is_hit_before_there_are_threads() {
-    let scratch = Scratch::new().expect("a directory");
-    let program = guests::one("other/lock_before_threads.c")
-        .and_then(|guest| guest.build())
-        .expect("the guest builds");
-    let trace = scratch.beside("locks.trace");
-    let mut run = Tracefork::new(command_under_test!()).command(&scratch.work());
-    run.args(["run", "--trace"]).arg(&trace).arg("--").arg(&program);
-    let finished = process::run(run, TIME_LIMIT).expect("it ends");
-    assert_eq!(finished.end, End::Exit(0));
     for place in [
         "*pthread_mutex_lock",
         "pthread_mutex_lock",
         "*pthread_mutex_unlock",
     ] {
-        let text = serve(
-            &scratch,
-            &program,
-            &trace,
-            &[],
+        let text = recorded(
+            "other/lock_before_threads.c",
             &[
                 "break main",
                 "continue",

@@ -32,7 +32,6 @@ impl Timeline<'_> {
 
     fn go_back_to_mark(&mut self, step: usize) -> Result<(), Failure> {
         self.route.clear();
-        self.in_place.clear();
         if let Some(mark) = self.marks.last_up_to(step)
             && self.marks.restore(&mut self.session, mark)?
         {

@@ -40,8 +40,6 @@ pub struct Timeline<'a> {
     pub(super) breakpoints: BTreeSet<u64>,
     /// Breakpoints that gdb took away since the program last went on. It does so for one step, to go past one.
     pub(super) lately: BTreeSet<u64>,
-    /// Breakpoints that are in place; the code of others is not mapped yet.
-    pub(super) in_place: BTreeSet<u64>,
 }
 
 impl<'a> Timeline<'a> {
@@ -56,7 +54,6 @@ impl<'a> Timeline<'a> {
             route: Vec::new(),
             breakpoints: BTreeSet::new(),
             lately: BTreeSet::new(),
-            in_place: BTreeSet::new(),
         })
     }
 
@@ -98,16 +95,14 @@ impl<'a> Timeline<'a> {
         self.step >= self.trace.steps.len() || self.session.end().is_some()
     }
 
-    /// Puts these breakpoints in place, and no others.
+    /// Puts these breakpoints in place, and no others; but those whose code is not mapped yet.
     pub(super) fn place(&mut self, wanted: &BTreeSet<u64>) -> Result<(), Failure> {
-        for address in self.in_place.clone().difference(wanted) {
+        let placed = self.session.breakpoints();
+        for address in placed.difference(wanted) {
             self.session.clear_breakpoint(*address)?;
-            self.in_place.remove(address);
         }
-        for &address in wanted.difference(&self.in_place.clone()) {
-            if self.session.set_breakpoint(address)? {
-                self.in_place.insert(address);
-            }
+        for address in wanted.difference(&placed) {
+            self.session.set_breakpoint(*address)?;
         }
         Ok(())
     }

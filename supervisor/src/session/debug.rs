@@ -7,7 +7,7 @@ use super::step::Flow;
 use super::{Change, Session};
 use crate::error::Failure;
 use crate::trace::{Operation, Step};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use syscall_model::{Pending, Tid};
 use tracee::{Outcome, Regs, Resume, Stop, XState};
 
@@ -40,6 +40,14 @@ pub enum Advance {
     Run,
     /// One instruction.
     Instruction,
+}
+
+impl Debug {
+    /// The memory that they were in is gone.
+    pub(super) fn forget_breakpoints(&mut self) {
+        self.breakpoints.clear();
+        self.passing = None;
+    }
 }
 
 impl Session {
@@ -170,6 +178,11 @@ impl Session {
             .breakpoints
             .insert(address, Breakpoint::Own { slot, original });
         Ok(true)
+    }
+
+    /// The breakpoints that are set.
+    pub fn breakpoints(&self) -> BTreeSet<u64> {
+        self.debug.breakpoints.keys().copied().collect()
     }
 
     /// Is there code? A loader maps a library as data first and its code over that.

@@ -104,6 +104,7 @@ impl Session {
         let pid = self.model.process.pid;
         self.contexts = BTreeMap::from([(pid, Context::default())]);
         self.loaded = pid;
+        self.debug.forget_breakpoints();
         self.new_image()?;
         self.model.thread_mut(pid).pending = Pending::Running;
         let start = *self.task()?.regs()?;

@@ -4,7 +4,7 @@ use crate::address::Address;
 use crate::answer::Channel;
 use crate::error::PeerError;
 use crate::listener::Listener;
-use crate::state::{Conn, ConnKey, Instance, PeerState};
+use crate::state::{Conn, ConnKey, Instance, PeerState, TreeIndex};
 use crate::tree::Tree;
 use crate::world::PeerWorld;
 
@@ -114,9 +114,10 @@ impl PeerWorld {
         if self.seen_channels.insert((client, channel)) {
             self.counters.logical_connections += 1;
         }
+        let instance = Instance::Client(client);
+        let tree = TreeIndex(self.tree_of(self.tree_key(&instance)).0);
         let inner = state.edit();
         let key = ConnKey::Accepted(inner.accepted);
-        let instance = Instance::Client(client);
         inner.accepted += 1;
         inner.taken.insert((client, channel));
         inner.places.entry(instance.clone()).or_insert_with(Tree::root);
@@ -124,6 +125,7 @@ impl PeerWorld {
             key.clone(),
             Conn {
                 instance,
+                tree,
                 channel,
                 datagrams: matches!(address, Address::Udp(_)),
                 r: 0,

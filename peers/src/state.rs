@@ -5,10 +5,10 @@
 
 use crate::address::Address;
 use crate::answer::Channel;
-use crate::tree::At;
+use crate::tree::{At, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::hash::Hash;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -38,9 +38,24 @@ pub(crate) enum Instance {
     Client(u32),
 }
 
+/// Where in this world the tree of a connection is: found once, and no part of what the connection is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TreeIndex(pub(crate) usize);
+
+impl PartialEq for TreeIndex {
+    fn eq(&self, _: &TreeIndex) -> bool {
+        true
+    }
+}
+impl Eq for TreeIndex {}
+impl Hash for TreeIndex {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Conn {
     pub(crate) instance: Instance,
+    pub(crate) tree: TreeIndex,
     pub(crate) channel: Channel,
     /// What is written is a datagram each, not a stream.
     pub(crate) datagrams: bool,
@@ -86,6 +101,11 @@ impl PeerState {
     #[must_use]
     pub fn new() -> PeerState {
         PeerState::default()
+    }
+
+    /// Where the SUT stands with one peer instance.
+    pub(crate) fn place(&self, instance: &Instance) -> At {
+        self.0.places.get(instance).copied().unwrap_or_else(Tree::root)
     }
 
     pub(crate) fn edit(&mut self) -> &mut Inner {

@@ -12,7 +12,7 @@ use crate::physical::Physical;
 use crate::replay::is_refusal;
 use crate::settle::Ground;
 use crate::spec::PeerSpec;
-use crate::state::{Conn, ConnKey, Instance, Kept, PeerState};
+use crate::state::{Conn, ConnKey, Instance, Kept, PeerState, TreeIndex};
 use crate::store::TreeKey;
 use crate::tree::{At, Cursor, Readable, Tree, Walk, Write};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -167,10 +167,7 @@ impl PeerWorld {
 
     pub(crate) fn locate(&mut self, state: &PeerState, instance: &Instance) -> (usize, At) {
         let tree = self.tree_of(self.tree_key(instance)).0;
-        (
-            tree,
-            state.0.places.get(instance).copied().unwrap_or_else(Tree::root),
-        )
+        (tree, state.place(instance))
     }
 
     fn conn<'a>(&self, state: &'a PeerState, key: &ConnKey) -> Result<&'a Conn, PeerError> {
@@ -213,6 +210,7 @@ impl PeerWorld {
             key.clone(),
             Conn {
                 instance,
+                tree: TreeIndex(tree),
                 channel: 0,
                 datagrams,
                 r: 0,
@@ -259,13 +257,13 @@ impl PeerWorld {
     /// A peer failed, or the cache cannot serve (linear, offline).
     pub fn write(&mut self, state: &mut PeerState, key: &ConnKey, data: &[u8]) -> Result<(), PeerError> {
         let conn = self.conn(state, key)?;
-        let (instance, channel) = (conn.instance.clone(), conn.channel);
+        let (instance, channel, tree) = (conn.instance.clone(), conn.channel, conn.tree.0);
         let write = match conn.datagrams {
             true => Write::Datagram(data),
             false if data.is_empty() => return Ok(()),
             false => Write::Bytes(data),
         };
-        let (tree, from) = self.locate(state, &instance);
+        let from = state.place(&instance);
         let to = match self.trees[tree].write(from, channel, write) {
             Walk::Hit(to) if self.config.mode != CacheMode::Off => {
                 self.counters.hits += 1;
@@ -317,8 +315,8 @@ impl PeerWorld {
         if conn.fin {
             return Ok(());
         }
-        let (instance, channel) = (conn.instance.clone(), conn.channel);
-        let (tree, from) = self.locate(state, &instance);
+        let (instance, channel, tree) = (conn.instance.clone(), conn.channel, conn.tree.0);
+        let from = state.place(&instance);
         self.may_diverge(tree, self.trees[tree].walk(from, channel, Write::Fin), b"<end>")?;
         let to = self.trees[tree].insert(from, channel, Write::Fin);
         let inner = state.edit();
@@ -344,10 +342,17 @@ impl PeerWorld {
         Ok(())
     }
 
-    fn cursor(&mut self, state: &PeerState, key: &ConnKey) -> Result<(usize, Channel, Cursor), PeerError> {
+    /// A connection's tree and where in it the SUT stands, with an answer there: the peer is asked if need be.
+    fn cursor<'a>(&mut self, state: &'a PeerState, key: &ConnKey) -> Result<(&'a Conn, Cursor), PeerError> {
         let conn = self.conn(state, key)?;
-        let (tree, w) = self.locate(state, &conn.instance);
-        Ok((tree, conn.channel, Cursor { r: conn.r, w }))
+        let cursor = Cursor {
+            r: conn.r,
+            w: state.place(&conn.instance),
+        };
+        if self.trees[conn.tree.0].readable(conn.channel, cursor) == Readable::Unknown {
+            self.resolve(conn.tree.0, cursor.w)?;
+        }
+        Ok((conn, cursor))
     }
 
     /// What the SUT could read now. Never [`Readable::Unknown`]: the peer is asked if need be.
@@ -355,14 +360,8 @@ impl PeerWorld {
     /// # Errors
     /// A peer failed, or offline the position was never polled.
     pub fn readable(&mut self, state: &PeerState, key: &ConnKey) -> Result<Readable, PeerError> {
-        let (tree, channel, cursor) = self.cursor(state, key)?;
-        match self.trees[tree].readable(channel, cursor) {
-            Readable::Unknown => {
-                self.resolve(tree, cursor.w)?;
-                Ok(self.trees[tree].readable(channel, cursor))
-            }
-            known => Ok(known),
-        }
+        let (conn, cursor) = self.cursor(state, key)?;
+        Ok(self.trees[conn.tree.0].readable(conn.channel, cursor))
     }
 
     /// Up to `max` bytes (or one datagram) of what can be read, without taking them.
@@ -370,12 +369,12 @@ impl PeerWorld {
     /// # Errors
     /// A peer failed.
     pub fn peek(&mut self, state: &PeerState, key: &ConnKey, max: usize) -> Result<Vec<u8>, PeerError> {
-        self.readable(state, key)?;
-        let (tree, channel, cursor) = self.cursor(state, key)?;
-        let tree = &self.trees[tree];
-        Ok(tree
-            .read_datagram(channel, cursor)
-            .unwrap_or_else(|| tree.read(channel, cursor, max)))
+        let (conn, cursor) = self.cursor(state, key)?;
+        let tree = &self.trees[conn.tree.0];
+        if conn.datagrams {
+            return Ok(tree.read_datagram(conn.channel, cursor).unwrap_or_default());
+        }
+        Ok(tree.read(conn.channel, cursor, max))
     }
 
     /// Takes up to `max` bytes (or one datagram, cut to `max`). Empty if [`PeerWorld::readable`] says that there is no data.
@@ -383,18 +382,22 @@ impl PeerWorld {
     /// # Errors
     /// A peer failed.
     pub fn read(&mut self, state: &mut PeerState, key: &ConnKey, max: usize) -> Result<Vec<u8>, PeerError> {
-        self.readable(state, key)?;
-        let (tree, channel, cursor) = self.cursor(state, key)?;
-        let tree = &self.trees[tree];
-        let (data, units) = match tree.read_datagram(channel, cursor) {
-            Some(datagram) => (datagram[..datagram.len().min(max)].to_vec(), 1),
-            None => {
-                let data = tree.read(channel, cursor, max);
-                let units = data.len() as u64;
-                (data, units)
-            }
+        let (conn, cursor) = self.cursor(state, key)?;
+        let tree = &self.trees[conn.tree.0];
+        let (data, units) = if conn.datagrams {
+            let datagram = tree.read_datagram(conn.channel, cursor);
+            let units = u64::from(datagram.is_some());
+            let mut data = datagram.unwrap_or_default();
+            data.truncate(max);
+            (data, units)
+        } else {
+            let data = tree.read(conn.channel, cursor, max);
+            let units = data.len() as u64;
+            (data, units)
         };
-        if let Some(conn) = state.edit().conns.get_mut(key) {
+        if units > 0
+            && let Some(conn) = state.edit().conns.get_mut(key)
+        {
             conn.r += units;
         }
         Ok(data)

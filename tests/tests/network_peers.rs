@@ -45,6 +45,10 @@ const TRIALS: &[(&str, Trying)] = &[
         a_server_whose_workers_wait_for_each_other_is_not,
     ),
     ("traffic_has_properties", traffic_has_properties),
+    (
+        "a_server_that_starts_processes_is_refused",
+        a_server_that_starts_processes_is_refused,
+    ),
     ("a_server_that_does_not_come_up", a_server_that_does_not_come_up),
     ("servers_that_are_no_good", servers_that_are_no_good),
     (
@@ -268,6 +272,32 @@ fn a_server_that_waits_is_idle(tracefork: &Tracefork) -> Result<()> {
     let result = session.check_guest(tracefork, "alphabet_server", &["2", "1"])?;
     result.ensure_code(0)?;
     ensure!(result.json["outcomes"][0]["idle"] == true, "{}", result.said());
+    Ok(())
+}
+
+/// It is told which call that was, where it was made, and what can be done.
+fn a_server_that_starts_processes_is_refused(tracefork: &Tracefork) -> Result<()> {
+    for (how, told, place) in [
+        ("fork", "it forks", "main"),
+        ("popen", "it starts another program", "serve"),
+    ] {
+        let session = Session::new()?.peer(Peer::Clients(1, "chat {i} 1"))?;
+        let result = session.check_guest(tracefork, "second_process", &[how])?;
+        result.ensure_code(4).context(how)?;
+        for text in [
+            told,
+            place,
+            "clone(",
+            "in thread",
+            "as a peer (--server, --client)",
+        ] {
+            ensure!(
+                result.said().contains(text),
+                "{how}: no {text:?} in\n{}",
+                result.said()
+            );
+        }
+    }
     Ok(())
 }
 

@@ -107,6 +107,24 @@ const REAL: &[Real] = &[
         expect: "a small page",
     },
     Real {
+        name: "lighttpd",
+        package: "lighttpd",
+        args: &["-D", "-f", "{root}/lighttpd.conf"],
+        server: None,
+        clients: &["2*curl -s http://127.0.0.1:{port}/page.txt"],
+        states: "1000",
+        expect: "a small page",
+    },
+    Real {
+        name: "ngircd",
+        package: "ngircd",
+        args: &["-n", "-f", "{root}/ngircd.conf"],
+        server: None,
+        clients: &["2*nc -N 127.0.0.1 {port} < {root}/ngircd.txt"],
+        states: "1000",
+        expect: "Nickname already in use",
+    },
+    Real {
         name: "beanstalkd",
         package: "beanstalkd",
         args: &["-l", "127.0.0.1", "-p", "{port}"],
@@ -167,8 +185,19 @@ fn explore_real(tracefork: &Tracefork, real: &Real) -> Result<()> {
     let second = free_port()?.to_string();
     let port = session.port.to_string();
     let configuration = format!("Port {port}\nListen 127.0.0.1\nTimeout 60\nMaxClients 2\nAllow 127.0.0.1\n");
+    let lighttpd = format!(
+        "server.document-root = \"{}\"\nserver.bind = \"127.0.0.1\"\nserver.port = {port}\n",
+        root.display()
+    );
+    let ngircd = format!(
+        "[Global]\nName = irc.example.net\nInfo = test\nListen = 127.0.0.1\nPorts = {port}\nServerUID = root\nServerGID = root\n\
+         [Options]\nDNS = no\nIdent = no\nPAM = no\n"
+    );
     for (name, text) in [
         ("tinyproxy.conf", configuration.as_str()),
+        ("lighttpd.conf", lighttpd.as_str()),
+        ("ngircd.conf", ngircd.as_str()),
+        ("ngircd.txt", "NICK a\r\nUSER a 0 * :a\r\nQUIT\r\n"),
         ("beanstalkd.txt", "put 0 0 10 5\r\nhello\r\nreserve\r\n"),
         ("redis.txt", "SET a 1\r\nINCR a\r\nQUIT\r\n"),
         ("memcached.txt", "set a 0 0 1\r\n1\r\nget a\r\nquit\r\n"),

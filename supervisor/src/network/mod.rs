@@ -235,6 +235,8 @@ pub struct PeerNetwork {
     base: PeerState,
     failure: Option<PeerError>,
     journal: Option<Journal>,
+    /// The peers' name of the connection that was last read or written: it is usually the next one too.
+    last: Option<(Key, ConnKey)>,
 }
 
 impl PeerNetwork {
@@ -246,6 +248,7 @@ impl PeerNetwork {
             base: PeerState::new(),
             failure: None,
             journal: None,
+            last: None,
         };
         network.go_to(PeerState::new())?;
         Ok(network)
@@ -370,6 +373,17 @@ impl PeerNetwork {
         })
     }
 
+    fn translate(&mut self, key: &Key) -> ConnKey {
+        match &self.last {
+            Some((last, name)) if last == key => name.clone(),
+            _ => {
+                let name = to_key(key);
+                self.last = Some((key.clone(), name.clone()));
+                name
+            }
+        }
+    }
+
     fn note_open(&mut self, to: &Endpoint, key: Option<&Key>) {
         let peer = self.peers.server_commands();
         match (&mut self.journal, key) {
@@ -469,7 +483,7 @@ impl Network for PeerNetwork {
 
     fn write(&mut self, key: &Key, data: &[u8]) {
         self.note(key, || What::Sent(data.to_vec()));
-        let key = to_key(key);
+        let key = self.translate(key);
         self.ask((), |world, state| world.write(state, &key, data));
     }
 
@@ -486,7 +500,7 @@ impl Network for PeerNetwork {
     }
 
     fn read(&mut self, key: &Key, max: usize) -> Arrival {
-        let connection = to_key(key);
+        let connection = self.translate(key);
         let arrival = self.ask(Arrival::Nothing, |world, state| {
             Ok(match world.readable(state, &connection)? {
                 Readable::Data(_) => Arrival::Data(world.read(state, &connection, max)?),

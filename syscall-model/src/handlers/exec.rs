@@ -54,7 +54,9 @@ fn exec(cx: &mut Cx, dirfd: i32, path: &[u8], argv: u64, envp: u64) -> Outcome {
     }
     if cx.model.threads.len() > 1 {
         return Ok(Effect::Unsupported(
-            "a process with several threads cannot run another program".to_owned(),
+            "a process with several threads cannot become another program: check that one instead, or let it run as a peer \
+             (--server, --client)"
+                .to_owned(),
         ));
     }
     // The name as it was asked for, not what it links to: programs look at their own name.

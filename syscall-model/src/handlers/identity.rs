@@ -1,8 +1,8 @@
 //! Who the process is: ids, groups, sessions, capabilities.
 //!
 //! The program runs as the user who started tracefork. It may move between the ids that it has, as any
-//! program may; others are refused with `EPERM`, also to root, because the files it would then be denied
-//! are opened by the supervisor.
+//! program may, and root may become anybody: which files it may open then is decided by the model's file
+//! system, not by the supervisor, who opens them.
 
 use crate::call::Call;
 use crate::effect::{Effect, Outcome};
@@ -102,9 +102,14 @@ const GROUP: Select = |process| &mut process.group_ids;
 /// -1: leave as it is.
 const KEEP: u32 = u32::MAX;
 
+fn is_root(cx: &Cx) -> bool {
+    cx.model.process.user.effective == 0
+}
+
 fn set_ids(cx: &mut Cx, select: Select, wanted: [u32; 3]) -> Outcome {
+    let may_be_anybody = is_root(cx);
     let ids = select(&mut cx.model.process);
-    if wanted.iter().any(|&id| id != KEEP && !ids.contains(id)) {
+    if !may_be_anybody && wanted.iter().any(|&id| id != KEEP && !ids.contains(id)) {
         return Err(Errno::EPERM);
     }
     for (id, wanted) in [&mut ids.real, &mut ids.effective, &mut ids.saved]
@@ -118,11 +123,13 @@ fn set_ids(cx: &mut Cx, select: Select, wanted: [u32; 3]) -> Outcome {
     Effect::ok()
 }
 
+/// Root cannot come back from there.
 fn set_one(cx: &mut Cx, select: Select, id: u32) -> Outcome {
     if id == KEEP {
         return Err(Errno::EINVAL);
     }
-    set_ids(cx, select, [KEEP, id, KEEP])
+    let others = if is_root(cx) { id } else { KEEP };
+    set_ids(cx, select, [others, id, others])
 }
 
 /// The saved id follows when the real one is set, or the effective one to another than the real.
@@ -204,11 +211,11 @@ pub fn getgroups(cx: &mut Cx, call: &Call) -> Outcome {
     Ok(Effect::Done(groups.len() as i64))
 }
 
-/// `setgroups(size, list)`: root may give groups up.
+/// `setgroups(size, list)`: root's only.
 pub fn setgroups(cx: &mut Cx, call: &Call) -> Outcome {
     const MOST: u64 = 65_536;
     let count = call.word(0) as u32;
-    if cx.model.process.user.effective != 0 {
+    if !is_root(cx) {
         return Err(Errno::EPERM);
     }
     if u64::from(count) > MOST {
@@ -218,12 +225,9 @@ pub fn setgroups(cx: &mut Cx, call: &Call) -> Outcome {
     for i in 0..u64::from(count) {
         groups.push(cx.mem.read_u32(call.word(1) + 4 * i)?);
     }
-    let process = &mut cx.model.process;
-    let has = |group: &u32| process.groups.contains(group) || *group == process.group_ids.effective;
-    if !groups.iter().all(has) {
-        return Err(Errno::EPERM);
-    }
-    process.groups = groups;
+    // In order, as the kernel keeps them.
+    groups.sort_unstable();
+    cx.model.process.groups = groups;
     Effect::ok()
 }
 

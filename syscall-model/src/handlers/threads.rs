@@ -24,9 +24,7 @@ pub fn clone(cx: &mut Cx, call: &Call) -> Outcome {
     let [flags, stack, parent_tid, child_tid, tls, _] = call.args;
     let flags = flags as i32;
     if flags & THREAD_FLAGS != THREAD_FLAGS {
-        return Ok(Effect::Unsupported(
-            "a second process is not modelled; run the programs as SUT and peers instead".to_owned(),
-        ));
+        return Ok(Effect::Unsupported(second_process(flags).to_owned()));
     }
     if cx.model.threads.len() >= MAX_THREADS {
         return Err(Errno::EAGAIN);
@@ -51,6 +49,17 @@ pub fn clone(cx: &mut Cx, call: &Call) -> Outcome {
         stack,
         tls: (flags & libc::CLONE_SETTLS != 0).then_some(tls),
     }))
+}
+
+/// Why this stops the run, in the words of whoever wrote the program, and the way round.
+fn second_process(flags: i32) -> &'static str {
+    if flags & libc::CLONE_VFORK != 0 {
+        "it starts another program (as posix_spawn, system and popen do), and a second process is not modelled; \
+         do without that program, or let it run as a peer (--server, --client)"
+    } else {
+        "it forks, and a second process is not modelled; run it in one process (many servers have an option for that: \
+         in the foreground, no workers, threads instead of processes), or run the other process as a peer (--server, --client)"
+    }
 }
 
 pub fn prepare_exit(cx: &mut Cx, _: &Call) -> Prepared {

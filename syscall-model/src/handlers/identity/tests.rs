@@ -1,6 +1,7 @@
-//! Ids move only among those that the process has.
+//! Ids move only among those that the process has, unless it is root.
 
 use crate::memory::GuestMemoryExt;
+use crate::process::Ids;
 use crate::testing::{BASE, Kernel};
 use syscalls::{Errno, Sysno};
 
@@ -32,6 +33,28 @@ fn only_own_ids_can_be_set() {
     assert_eq!(kernel.call(Sysno::setgroups, &[0, 0]), Err(Errno::EPERM));
     assert_eq!(kernel.call(Sysno::getresuid, &[BASE, BASE + 4, BASE + 8]), Ok(0));
     assert_eq!(kernel.mem.read_u32(BASE + 8), Ok(1000));
+}
+
+#[test]
+fn root_becomes_anybody_and_cannot_come_back() {
+    let mut kernel = Kernel::new();
+    kernel.model.process.user = Ids::new(0);
+    kernel.model.process.group_ids = Ids::new(0);
+    kernel.mem.write_u32(BASE, 33).unwrap();
+    kernel.mem.write_u32(BASE + 4, 4).unwrap();
+    assert_eq!(kernel.call(Sysno::setgroups, &[2, BASE]), Ok(0));
+    assert_eq!(kernel.model.process.groups, [4, 33]);
+    assert_eq!(kernel.call(Sysno::setgid, &[33]), Ok(0));
+    // For a while only: the saved id leads back.
+    let keep = u64::from(u32::MAX);
+    assert_eq!(kernel.call(Sysno::setresuid, &[keep, 33, keep]), Ok(0));
+    assert_eq!(kernel.call(Sysno::setgroups, &[0, 0]), Err(Errno::EPERM));
+    assert_eq!(kernel.call(Sysno::setresuid, &[keep, 0, keep]), Ok(0));
+    assert_eq!(kernel.call(Sysno::setuid, &[33]), Ok(0));
+    assert_eq!(kernel.model.process.user, Ids::new(33));
+    assert_eq!(kernel.model.process.group_ids, Ids::new(33));
+    assert_eq!(kernel.call(Sysno::setuid, &[0]), Err(Errno::EPERM));
+    assert_eq!(kernel.call(Sysno::setgid, &[0]), Err(Errno::EPERM));
 }
 
 #[test]

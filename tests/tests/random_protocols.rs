@@ -19,6 +19,8 @@ use tracefork_tests::networked::{Report, Session, peer_program, trial};
 use tracefork_tests::random_protocol::{Conversation, Role};
 use tracefork_tests::supervised::Tracefork;
 
+/// Where to begin, unless the environment says so: not with those that take longest.
+const FIRST: u64 = 2;
 /// Conversations of each role, unless the environment says how many.
 const FEW: u64 = 5;
 const MANY: u64 = 60;
@@ -50,7 +52,7 @@ fn main() -> ExitCode {
     } else {
         FEW
     };
-    let first = number("TRACEFORK_RANDOM_SEED", 1);
+    let first = number("TRACEFORK_RANDOM_SEED", FIRST);
     let seeds = first..first + number("TRACEFORK_RANDOM_PROTOCOLS", usual);
     let trials = seeds.flat_map(|seed| [(Role::Client, seed), (Role::Server, seed)]);
     let trials = trials.map(|(role, seed)| {

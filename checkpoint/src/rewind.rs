@@ -217,7 +217,10 @@ impl Rewind {
             });
         }
         if self.brk != mark.brk || !self.layout.fits(&mark.layout) {
-            self.repair_layout(task, mark)?;
+            let replaced = self.repair_layout(task, mark)?;
+            // What was mapped anew is untouched. To make a page so once more is not only idle: one that lies beyond the end of its file
+            // cannot be written at all.
+            dirty.retain(|&page| !replaced.iter().any(|range| numbers_of(range).contains(&page)));
         }
         self.write_back(task, mark, &dirty)?;
         self.current = mark.tree.clone();
@@ -225,32 +228,35 @@ impl Rewind {
         Ok(())
     }
 
-    fn repair_layout(&mut self, task: &mut Stopped, mark: &Mark) -> Result<()> {
+    /// Puts the mappings back. Returns where there is now untouched memory or none, as the current version says, too.
+    fn repair_layout(&mut self, task: &mut Stopped, mark: &Mark) -> Result<Vec<Range<u64>>> {
         // Unless all goes well, what is known is out of date.
         self.stale = true;
         let wanted = Space {
             layout: &mark.layout,
             brk: mark.brk,
         };
+        let mut replaced = Vec::new();
         // What was mapped anew may not become one with its neighbours; then the next round maps them anew, too.
         for _ in 0..REPAIRS {
             let now = Space {
                 layout: &self.layout,
                 brk: self.brk,
             };
-            let repaired = repair(task, now, wanted)?;
+            let mut repaired = repair(task, now, wanted)?;
             for range in &repaired.replaced {
                 for page in self.current.pages_in(numbers_of(range)) {
                     self.current.set(page, None);
                 }
             }
+            replaced.append(&mut repaired.replaced);
             let changed = merged(repaired.changed);
             self.layout = Rc::new(self.tracker.follow(task, &self.layout, &changed)?);
             self.tracker.change(&self.layout, &changed)?;
             self.brk = mark.brk;
             if self.layout.fits(&mark.layout) {
                 self.stale = false;
-                return Ok(());
+                return Ok(replaced);
             }
         }
         Err(Error::Layout {

@@ -168,6 +168,41 @@ fn a_file_of_a_vanished_mapping_is_mapped_again_or_the_caller_is_told() {
     assert!(error.needs_reexecution());
 }
 
+/// As the dynamic linker does: first the whole library in one piece, which reaches beyond the end of its file, then data in its place.
+#[test]
+fn a_mapping_beyond_the_end_of_its_file_comes_back() {
+    let guest = Guest::new(
+        r#"
+        #include <fcntl.h>
+        #include <sys/mman.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        int main(int argc, char **argv) {
+          int fd = open(argv[1], O_RDONLY);
+          char *p = mmap(0, 8192, PROT_READ, MAP_PRIVATE, fd, 0);
+          syscall(SYS_getppid);
+          mmap(p + 4096, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0);
+          p[5000] = 'x';
+          for (;;) syscall(SYS_getppid);
+        }"#,
+    );
+    let file = guest.dir.path().join("mapped");
+    std::fs::write(&file, b"short").unwrap();
+    for backend in BOTH {
+        let mut machine = guest.start(backend, &[file.to_str().unwrap()]);
+        let saved = machine.mark();
+        machine.step();
+        let (after, dump) = (machine.mark(), machine.dump());
+        machine.restore(&saved);
+        machine.step();
+        machine.dump().assert_same(&dump, "the first time");
+        // And without a look in between.
+        machine.restore(&saved);
+        machine.restore(&after);
+        machine.dump().assert_same(&dump, "the second time");
+    }
+}
+
 #[test]
 fn shared_memory_is_refused_and_the_task_lives_on() {
     let guest = Guest::new(

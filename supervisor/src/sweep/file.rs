@@ -6,7 +6,7 @@ use super::substitute::{BUILT_IN, LEFT_TO_PEERS};
 use crate::error::Failure;
 
 /// What a scenario can set beside the options of `check`.
-pub const OWN_SETTINGS: [(&str, Form); 7] = [
+pub const OWN_SETTINGS: [(&str, Form); 8] = [
     ("program", Form::One),
     ("args", Form::Many),
     ("expect", Form::Many),
@@ -14,6 +14,7 @@ pub const OWN_SETTINGS: [(&str, Form); 7] = [
     ("teardown", Form::Many),
     ("timeout", Form::One),
     ("compare", Form::Many),
+    ("lock", Form::Many),
 ];
 
 /// Texts with their places.

@@ -55,6 +55,8 @@ pub struct Planned {
     pub compare: Vec<String>,
     /// Workers of its search.
     pub workers: u32,
+    /// What it shares with others that must not run at the same time.
+    pub locks: Vec<String>,
     /// Of all that decides what is run, but for where it lies.
     pub hash: String,
 }
@@ -302,6 +304,7 @@ impl Planner<'_> {
             timeout: self.timeout(&layer, &values)?,
             compare: self.words(&layer, "compare", &values, &COMPARED)?,
             workers: 1,
+            locks: texts("lock")?,
             hash: String::new(),
         };
         if planned.expect.is_empty() {

@@ -1,8 +1,10 @@
-//! Scenarios side by side: as many as there are jobs, in the order of the file, a scenario with several workers counting for as many.
+//! Scenarios side by side: as many as there are jobs, in the order of the file, a scenario with several workers counting for as many. One whose
+//! lock another holds is passed over until that has ended.
 
 use super::plan::Planned;
 use super::record::Observation;
 use super::scenario::Stage;
+use std::collections::VecDeque;
 use std::sync::mpsc;
 
 /// What the pool tells whoever listens, all from one thread.
@@ -24,14 +26,19 @@ pub fn run<E>(
 ) -> Result<(), E> {
     let (sender, ended) = mpsc::channel();
     std::thread::scope(|scope| {
-        let (mut busy, mut running, mut failure) = (0, 0_usize, Ok(()));
-        let mut waiting = scenarios.iter().copied().peekable();
+        let (mut busy, mut failure) = (0, Ok(()));
+        let mut running: Vec<&Planned> = Vec::new();
+        let mut waiting: VecDeque<&Planned> = scenarios.iter().copied().collect();
         loop {
             let may_start = !stage.stop.requested() && failure.is_ok();
-            let fits = |next: &&Planned| busy == 0 || busy + weight(next, jobs) <= jobs;
-            if may_start && let Some(next) = waiting.next_if(fits) {
+            let fits = |next: &Planned| busy == 0 || busy + weight(next, jobs) <= jobs;
+            let next = waiting
+                .iter()
+                .position(|next| running.iter().all(|other| !excludes(other, next)))
+                .filter(|&position| may_start && fits(waiting[position]));
+            if let Some(next) = next.and_then(|position| waiting.remove(position)) {
                 busy += weight(next, jobs);
-                running += 1;
+                running.push(next);
                 if let Err(error) = listen(Event::Started(next)) {
                     failure = Err(error);
                 }
@@ -42,20 +49,25 @@ pub fn run<E>(
                 });
                 continue;
             }
-            if running == 0 {
+            if running.is_empty() {
                 return failure;
             }
             // The sender that we hold ourselves keeps the channel open.
             let Ok((scenario, seen)) = ended.recv() else {
                 return failure;
             };
-            running -= 1;
+            running.retain(|other| !std::ptr::eq(*other, scenario));
             busy -= weight(scenario, jobs);
             if let Err(error) = listen(Event::Ended(scenario, seen.map(Box::new))) {
                 failure = Err(error);
             }
         }
     })
+}
+
+/// Whether two scenarios must not run at the same time.
+fn excludes(one: &Planned, other: &Planned) -> bool {
+    one.locks.iter().any(|lock| other.locks.contains(lock))
 }
 
 fn weight(scenario: &Planned, jobs: u32) -> u32 {

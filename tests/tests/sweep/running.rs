@@ -67,6 +67,33 @@ fn verdicts_are_compared_with_what_is_expected() {
     assert_eq!(swept.statuses(), [("pair[variant=fixed]", "passed")]);
 }
 
+/// Whoever holds the lock has the directory; a second one could not make it.
+#[test]
+fn scenarios_with_the_same_lock_never_meet() {
+    let bench = Bench::new(&["lock_order_fixed"]);
+    bench.file(
+        r#"
+[defaults]
+program = "./lock_order_fixed"
+[[scenario]]
+name = "alone"
+setup = ["mkdir {where}"]
+teardown = ["rmdir {where}"]
+lock = ["{where}", "something else"]
+matrix = { where = ["one", "other"], random-seed = [1, 2] }
+[[scenario]]
+name = "also"
+setup = ["mkdir one"]
+teardown = ["rmdir one"]
+lock = "one"
+[[scenario]]
+name = "free"
+"#,
+    );
+    let swept = bench.sweep(&["--jobs", "4"]).assert_code(0);
+    assert_eq!(swept.statuses().len(), 6);
+}
+
 #[test]
 fn the_exit_code_is_that_of_the_worst() {
     let bench = Bench::new(&["lock_order_fixed", "lock_order_buggy"]);

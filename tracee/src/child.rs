@@ -12,7 +12,7 @@ const STACK_LIMIT: libc::rlim_t = 8 << 20;
 /// Where the error pipe goes: right after the standard descriptors, and closed at exec.
 const REPORT_FD: RawFd = 3;
 /// Above anything that is overwritten while descriptors are put in order.
-const PARKED_FD: RawFd = 64;
+const PARKED_FD: RawFd = REPORT_FD + 1;
 const SIGNALS: i32 = 64;
 const EXIT_FAILED: i32 = 127;
 

@@ -83,6 +83,14 @@ pub enum Failure<E> {
         /// What differed.
         detail: String,
     },
+    /// The system has no thread for a worker.
+    #[error("no thread for worker {worker}: {error}")]
+    NoThread {
+        /// Which one.
+        worker: usize,
+        /// What it said.
+        error: std::io::Error,
+    },
     /// A worker panicked.
     #[error("worker {worker} panicked: {message}")]
     Panic {

@@ -99,7 +99,10 @@ impl<'a, S: System> Search<'a, S> {
         std::thread::scope(|scope| {
             for worker in 0..shared.plan.jobs {
                 let work = &work;
-                scope.spawn(move || work(worker));
+                let spawned = std::thread::Builder::new().spawn_scoped(scope, move || work(worker));
+                if let Err(error) = spawned {
+                    shared.fail(Failure::NoThread { worker, error });
+                }
             }
         });
         shared.into_result()

@@ -25,7 +25,7 @@ type Check = fn() -> Result<()>;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let options: [(&str, Check); 16] = [
+    let options: [(&str, Check); 19] = [
         (
             "a_limit_on_states_is_kept_and_told",
             a_limit_on_states_is_kept_and_told,
@@ -35,6 +35,12 @@ fn main() -> ExitCode {
             a_limit_on_depth_is_kept_and_told,
         ),
         ("a_time_limit_ends_the_search", a_time_limit_ends_the_search),
+        ("a_time_limit_ends_a_step", a_time_limit_ends_a_step),
+        ("a_loop_of_yields_is_explored", a_loop_of_yields_is_explored),
+        (
+            "a_deadlock_tells_who_waits_for_what",
+            a_deadlock_tells_who_waits_for_what,
+        ),
         ("a_memory_limit_ends_the_search", a_memory_limit_ends_the_search),
         ("a_violation_outweighs_a_limit", a_violation_outweighs_a_limit),
         ("as_many_violations_as_asked_for", as_many_violations_as_asked_for),
@@ -170,6 +176,36 @@ fn a_time_limit_ends_the_search() -> Result<()> {
         number(&checked.result["transitions"])? > 0,
         "nothing was explored"
     );
+    Ok(())
+}
+
+fn a_time_limit_ends_a_step() -> Result<()> {
+    let checked = check(
+        program("other/computes_for_ever.c", &[])?,
+        &["--time-limit", "1s"],
+    )?;
+    ended(&checked, LIMIT, "incomplete")?;
+    noted(&checked, "time limit")?;
+    noted(&checked, "thread 1000 computes, in main computes_for_ever.c:")
+}
+
+/// Whoever yields for ever is in the same state again, which is all that can be said of it.
+fn a_loop_of_yields_is_explored() -> Result<()> {
+    let checked = check(
+        program("other/yields_for_ever.c", &[])?,
+        &["--max-states", "1000"],
+    )?;
+    ended(&checked, COMPLETE, "ok")?;
+    noted(&checked, "no schedule comes to an end")
+}
+
+fn a_deadlock_tells_who_waits_for_what() -> Result<()> {
+    let checked = check(program("other/join_cycle.c", &[])?, &[])?;
+    ended(&checked, VIOLATION, "violation")?;
+    let message = checked.result["violations"][0]["message"].as_str();
+    let expected = "no thread can go on: thread 1000 waits in pause; thread 1001 waits for thread 1002 to end; \
+                    thread 1002 waits for thread 1001 to end";
+    ensure!(message == Some(expected), "{message:?}");
     Ok(())
 }
 

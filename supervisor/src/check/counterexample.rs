@@ -10,20 +10,22 @@ use std::path::{Path, PathBuf};
 use syscall_model::{Errno, Sysno};
 
 /// Transitions that minimisation may execute: enough to prove small counterexamples minimal.
-const EFFORT: u64 = 20_000;
+pub const EFFORT: u64 = 20_000;
 
 /// A violation with the schedule that shows it best.
 pub struct Counterexample {
     pub violation: Violation,
     pub trace: Trace,
-    pub path: PathBuf,
+    /// Its trace; or why it could not be written. A violation that was found is not lost for that.
+    pub path: Result<PathBuf, Failure>,
     pub preemptions: u32,
     /// No schedule with fewer preemptions shows it.
     pub is_minimal: bool,
     pub stacks: Vec<String>,
 }
 
-/// Minimises a violating schedule, executes it once more with everything recorded, and writes its trace.
+/// Minimises a violating schedule by so much effort, executes it once more with everything recorded, and writes its trace.
+#[allow(clippy::too_many_arguments, reason = "called once; each is a different thing")]
 pub fn produce(
     system: &mut CheckSystem,
     options: &Options,
@@ -31,13 +33,14 @@ pub fn produce(
     violation: &Violation,
     is_only: bool,
     path: &[Choice],
+    effort: u64,
     directory: &Path,
 ) -> Result<Counterexample, Failure> {
     // One violation: any of its kind will do, and the simplest is best. Several: each its own counterexample.
     let same =
         |other: &Violation| other.kind == violation.kind && (is_only || other.message == violation.message);
     let effort = || Effort {
-        steps: EFFORT,
+        steps: effort,
         ..Effort::default()
     };
     let minimised = explore::minimise(system, path, &same, effort()).map_err(unwrap_failure)?;
@@ -116,7 +119,7 @@ fn record(
             critical,
         }),
     };
-    let path = write(&trace, kind.name(), directory)?;
+    let path = write(&trace, kind.name(), directory);
     Ok(Counterexample {
         violation,
         trace,

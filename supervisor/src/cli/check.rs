@@ -1,5 +1,6 @@
 //! `tracefork check`: every schedule.
 
+use super::patience;
 use super::peers::PeerArgs;
 use super::run::{SutArgs, session_options, write_json};
 use crate::check::counterexample::{self, Counterexample};
@@ -218,10 +219,15 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
         None if !args.peers.any() => stages::plan(&config(args)),
         _ => vec![config(args)],
     };
-    let search = |config| search(args, config, &options, &stop, &backend, graph.as_ref(), quiet);
-    let Some(result) = stages::run(&stages, search) else {
+    let bounded = Options {
+        bounds: patience::of_search(args.time_limit, &stop),
+        ..options.clone()
+    };
+    let search = |config| search(args, config, &bounded, &stop, &backend, graph.as_ref(), quiet);
+    let Some(mut result) = stages::run(&stages, search) else {
         return Err(Failure::unsupported("there is nothing to search"));
     };
+    let broken_off = patience::settle(&mut result, &stop);
     let backend = backend.into_inner().unwrap_or_default();
     // Before counterexamples are made shorter, which asks peers anew.
     let cache = report::Cache::of(&options.peers);
@@ -250,13 +256,20 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let found = counterexamples(args, &options, &result)?;
     let mut report = make_report(args, &result, &found, backend);
     report.cache = cache;
+    report.notes.extend(broken_off);
     report.notes.extend(super::peers::notes(&options.peers));
     if let Some(path) = &args.json {
         write_json(path, &report)?;
     }
     let to_stdout = args.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
     if !quiet && !to_stdout {
-        super::summary::print(&report, &found);
+        super::summary::print(&report, &found)?;
+    }
+    for failure in found
+        .iter()
+        .filter_map(|counterexample| counterexample.path.as_ref().err())
+    {
+        super::report_failure(failure);
     }
     Ok(match report.verdict {
         "violation" => ExitCode::Violation as u8,
@@ -275,6 +288,10 @@ fn search_failure(failure: explore::Failure<Failure>) -> Failure {
         }
         explore::Failure::Desync { path, detail } => {
             Failure::desync(format!("desync after {} steps: {detail}", path.len()))
+        }
+        explore::Failure::NoThread { worker, error } => {
+            Failure::unsupported(format!("no thread for worker {worker}: {error}"))
+                .hint("the limit on processes (ulimit -u) is reached")
         }
         explore::Failure::Panic { worker, message } => {
             Failure::unsupported(format!("worker {worker} failed: {message}"))
@@ -393,18 +410,32 @@ fn counterexamples(
     options: &Options,
     result: &SearchResult<CheckSystem>,
 ) -> Result<Vec<Counterexample>, Failure> {
-    let mut system = system(args, options.clone())?;
+    let bounded = Options {
+        bounds: patience::of_minimisation(),
+        ..options.clone()
+    };
+    let mut bounded = system(args, bounded)?;
     let mut found = Vec::new();
     for violation in &result.violations {
-        found.push(counterexample::produce(
-            &mut system,
-            options,
-            args.seed,
-            &violation.violation,
-            result.violations.len() == 1,
-            &violation.path,
-            &args.trace_dir,
-        )?);
+        let produce = |system: &mut CheckSystem, effort| {
+            counterexample::produce(
+                system,
+                options,
+                args.seed,
+                &violation.violation,
+                result.violations.len() == 1,
+                &violation.path,
+                effort,
+                &args.trace_dir,
+            )
+        };
+        found.push(match produce(&mut bounded, counterexample::EFFORT) {
+            // A thread computes without end on the way to something simpler.
+            Err(failure) if failure.code == ExitCode::Limit => {
+                produce(&mut system(args, options.clone())?, 0)?
+            }
+            made => made?,
+        });
     }
     Ok(found)
 }
@@ -424,6 +455,9 @@ fn make_report(
     };
     let mut notes: Vec<String> = result.plan.notes.iter().map(|note| (*note).to_owned()).collect();
     notes.extend(coverage_note(result.coverage));
+    if result.outcomes.is_empty() && verdict == "ok" {
+        notes.push("no schedule comes to an end: the program goes round in circles".to_owned());
+    }
     if counters.executions == 0 && verdict == "incomplete" {
         notes.push(format!(
             "no schedule came to its end within {} steps: give more room, cut the paths (--max-depth), or sample whole schedules (--search random)",
@@ -466,7 +500,7 @@ fn violation(found: &Counterexample) -> report::Violation {
         kind: found.violation.kind.name(),
         message: found.violation.message.clone(),
         thread: found.violation.thread,
-        trace: Some(found.path.display().to_string()),
+        trace: found.path.as_ref().ok().map(|path| path.display().to_string()),
         steps: found.trace.steps.len() as u64,
         preemptions: u64::from(found.preemptions),
         stacks: found.stacks.clone(),

@@ -8,7 +8,7 @@ pub struct Args {}
 
 pub fn main(_: &Args) -> Result<u8, Failure> {
     let checks = tracee::doctor::probe();
-    let mut missing = false;
+    let (mut missing, mut text) = (false, String::new());
     for check in &checks {
         let mark = if check.ok {
             "ok     "
@@ -17,16 +17,18 @@ pub fn main(_: &Args) -> Result<u8, Failure> {
         } else {
             "absent "
         };
-        println!("{mark}  {:<28} {}", check.name, check.detail);
+        text += &format!("{mark}  {:<28} {}\n", check.name, check.detail);
         if !check.ok {
-            println!("         → {}", check.hint);
+            text += &format!("         → {}\n", check.hint);
             missing |= check.required;
         }
     }
     if missing {
-        println!("\ntracefork cannot work here until what is MISSING is there.");
+        text += "\ntracefork cannot work here until what is MISSING is there.\n";
+        super::style::print(&text)?;
         return Ok(ExitCode::Unsupported as u8);
     }
-    println!("\ntracefork can work here.");
+    text += "\ntracefork can work here.\n";
+    super::style::print(&text)?;
     Ok(ExitCode::Ok as u8)
 }

@@ -6,6 +6,7 @@ mod doctor;
 mod headings;
 mod merge;
 mod packaging;
+mod patience;
 pub mod peers;
 mod pictures;
 mod replay;

@@ -5,7 +5,7 @@ use crate::error::{ExitCode, Failure};
 use crate::execution;
 use crate::network::Peers;
 use crate::program::Program;
-use crate::session::{Inputs, Options};
+use crate::session::{Bounds, Inputs, Options};
 use crate::trace::{self, End, Trace};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -134,6 +134,7 @@ pub(super) fn options(
         core: Some(Core::take()),
         peers: Peers::recorded(&trace.communication)?,
         inputs: Inputs::recorded(&trace.inputs),
+        bounds: Bounds::default(),
     })
 }
 

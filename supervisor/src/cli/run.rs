@@ -11,7 +11,7 @@ use crate::network::Peers;
 use crate::program::Program;
 use crate::report::{self, Outcome, Report, Violation};
 use crate::schedule::RandomScheduler;
-use crate::session::{Environment, Inputs, Options};
+use crate::session::{Bounds, Environment, Inputs, Options};
 use crate::shim;
 use crate::trace::{self, End};
 use std::ffi::OsString;
@@ -221,6 +221,7 @@ pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, 
         core: Some(Core::take()),
         peers: Peers::default(),
         inputs: Inputs::default(),
+        bounds: Bounds::default(),
         program,
     })
 }

@@ -2,28 +2,43 @@
 
 use super::style::{BAD, GOOD, UNSURE};
 use crate::check::counterexample::{Counterexample, table};
+use crate::error::Failure;
 use crate::report::{Outcome, Report};
-use anstream::println;
+use std::fmt::Write as _;
 
 /// Outcomes shown; the rest is in the JSON.
 const MAX_OUTCOMES: usize = 12;
 
-pub fn print(report: &Report, found: &[Counterexample]) {
+/// Prints the summary.
+pub fn print(report: &Report, found: &[Counterexample]) -> Result<(), Failure> {
+    super::style::print(&text(report, found))
+}
+
+/// A line more. To write to a string does not fail.
+macro_rules! line {
+    ($out:ident, $($text:tt)*) => {{
+        let _ = writeln!($out, $($text)*);
+    }};
+}
+
+fn text(report: &Report, found: &[Counterexample]) -> String {
+    let mut out = String::new();
     for counterexample in found {
-        print_counterexample(counterexample);
+        print_counterexample(counterexample, &mut out);
     }
-    print_outcomes(report);
+    print_outcomes(report, &mut out);
     let (style, verdict) = match report.verdict {
         "ok" => (GOOD, "ok: every schedule was explored, no violation"),
         "violation" => (BAD, "violation found"),
         "incomplete" => (UNSURE, "incomplete: no violation so far"),
         other => (UNSURE, other),
     };
-    println!("{style}{verdict}{style:#}");
+    line!(out, "{style}{verdict}{style:#}");
     for note in &report.notes {
-        println!("  note: {note}");
+        line!(out, "  note: {note}");
     }
-    println!(
+    line!(
+        out,
         "  states {} new, {} revisited; transitions {}; executions {}; depth {}; {:.2} s",
         report.states.new,
         report.states.revisited,
@@ -33,7 +48,8 @@ pub fn print(report: &Report, found: &[Counterexample]) {
         report.time_s
     );
     if let Some(checkpoints) = &report.checkpoints {
-        println!(
+        line!(
+            out,
             "  checkpoints ({}) {} taken, {} restored, {} live at most; {} steps re-executed",
             checkpoints.backend,
             checkpoints.taken,
@@ -47,7 +63,8 @@ pub fn print(report: &Report, found: &[Counterexample]) {
             0 => String::new(),
             n => format!("; {n} late answers, kept (a longer --settle waits for them)"),
         };
-        println!(
+        line!(
+            out,
             "  cache ({}) {} hits, {} misses; connections {} logical, {} physical; {} peers started{late}",
             cache.mode,
             cache.hits,
@@ -58,42 +75,48 @@ pub fn print(report: &Report, found: &[Counterexample]) {
         );
     }
     // The last line is a command, ready to be copied.
-    if let Some(counterexample) = found.first() {
-        let page = counterexample.path.with_extension("html");
-        println!(
+    if let Some(path) = found
+        .first()
+        .and_then(|counterexample| counterexample.path.as_deref().ok())
+    {
+        let page = path.with_extension("html");
+        line!(
+            out,
             "tracefork show {} --html {} --stacks",
-            counterexample.path.display(),
+            path.display(),
             page.display()
         );
-        println!("tracefork replay {}", counterexample.path.display());
+        line!(out, "tracefork replay {}", path.display());
     }
+    out
 }
 
-fn print_counterexample(found: &Counterexample) {
+fn print_counterexample(found: &Counterexample, out: &mut String) {
     let kind = found.violation.kind.name();
-    println!("{BAD}{kind}{BAD:#}: {}", found.violation.message);
+    line!(out, "{BAD}{kind}{BAD:#}: {}", found.violation.message);
     let minimal = if found.is_minimal {
         ", the fewest possible"
     } else {
         ""
     };
-    println!(
+    line!(
+        out,
         "  {}, {}{minimal}\n",
         counted(found.trace.steps.len() as u64, "step"),
         counted(u64::from(found.preemptions), "preemption")
     );
     for line in table(&found.trace) {
-        println!("  {line}");
+        line!(out, "  {line}");
     }
-    println!();
+    out.push('\n');
     for line in &found.stacks {
-        println!("  {line}");
+        line!(out, "  {line}");
     }
-    println!();
+    out.push('\n');
 }
 
-fn print_outcomes(report: &Report) {
-    println!("{}:", counted(report.outcomes.len() as u64, "outcome"));
+fn print_outcomes(report: &Report, out: &mut String) {
+    line!(out, "{}:", counted(report.outcomes.len() as u64, "outcome"));
     // Outcomes that begin alike are told apart by how they go on.
     let all = &report.outcomes;
     let sent = all.iter().flat_map(|outcome| outcome.sent.values().flatten());
@@ -103,10 +126,11 @@ fn print_outcomes(report: &Report) {
         sent: common_prefix(sent.map(String::as_str)),
     };
     for outcome in all.iter().take(MAX_OUTCOMES) {
-        print_outcome(outcome, &same);
+        print_outcome(outcome, &same, out);
     }
     if report.outcomes.len() > MAX_OUTCOMES {
-        println!(
+        line!(
+            out,
             "  … and {} more (--json shows all)",
             report.outcomes.len() - MAX_OUTCOMES
         );
@@ -120,7 +144,7 @@ struct Same {
     sent: usize,
 }
 
-fn print_outcome(outcome: &Outcome, same: &Same) {
+fn print_outcome(outcome: &Outcome, same: &Same, out: &mut String) {
     let end = match (outcome.exit, outcome.signal) {
         (Some(status), _) => format!("exit {status}"),
         (_, Some(signal)) => crate::trace::signal_name(signal),
@@ -128,7 +152,8 @@ fn print_outcome(outcome: &Outcome, same: &Same) {
         _ if outcome.idle => "idle".to_owned(),
         _ => "no end".to_owned(),
     };
-    println!(
+    line!(
+        out,
         "  {end:<9} stdout {:?} stderr {:?} ({})",
         cut(&outcome.stdout, same.stdout),
         cut(&outcome.stderr, same.stderr),
@@ -137,7 +162,8 @@ fn print_outcome(outcome: &Outcome, same: &Same) {
     // Outcomes may differ in nothing else.
     for (to, said) in &outcome.sent {
         let said: Vec<String> = said.iter().map(|connection| cut(connection, same.sent)).collect();
-        println!(
+        line!(
+            out,
             "            sent to {to}: {}",
             format!("{said:?}").trim_matches(['[', ']'])
         );

@@ -106,6 +106,7 @@ impl Session {
         let others: BTreeSet<Tid> = self.able().filter(|&other| other != tid).collect();
         let thread = self.model.thread_mut(tid);
         thread.yields_to = others;
-        thread.idle_yields += 1;
+        // Beyond that the number says nothing more, and a loop that yields for ever would never be in the same state twice.
+        thread.idle_yields = (thread.idle_yields + 1).min(PATIENCE);
     }
 }

@@ -4,6 +4,7 @@
 //! before its next visible operation. A step lets one thread perform its operation and run to the next.
 //!
 //! - `step.rs`: a transition, from the pending operation to the next parking point
+//! - `bounds.rs`: how long a thread may compute
 //! - `calls.rs`: system calls and what the model says of them
 //! - `hooked.rs`: parking points that never reach the kernel
 //! - `signals.rs`: delivery of signals, faults
@@ -22,6 +23,7 @@
 //! - `timeouts.rs`: waits that end before their time
 //! - `idle.rs`: what happens when none can: time passes, a peer speaks after all, the end
 
+mod bounds;
 mod calls;
 mod context;
 mod core;
@@ -44,6 +46,7 @@ mod stacks;
 mod step;
 mod timeouts;
 
+pub use bounds::Bounds;
 pub use context::Context;
 pub use debug::Advance;
 pub use inputs::{InputRecord, Inputs};
@@ -88,6 +91,8 @@ pub struct Options {
     pub peers: Peers,
     /// What this machine's files are, for all executions alike.
     pub inputs: Inputs,
+    /// When to break off a thread that computes.
+    pub bounds: Bounds,
 }
 
 /// A crash, with the thread that had it.

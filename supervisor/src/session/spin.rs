@@ -21,6 +21,9 @@ pub(super) const TICK: Duration = Duration::from_millis(20);
 /// Instructions that are looked at, one by one, for a recurrence.
 const STEPS: usize = 400;
 
+/// The look at which a thread has computed for more than ten seconds.
+const LONG: u32 = 5;
+
 /// Decides when a thread that does not stop is looked at: after 2 ticks, then ever more rarely, so that a
 /// long computation pays next to nothing.
 #[derive(Default)]
@@ -30,6 +33,11 @@ pub(super) struct Watch {
 }
 
 impl Watch {
+    /// Whether it is time to say that this takes long: after ten seconds or so.
+    pub fn is_long(&self) -> bool {
+        self.looks == LONG
+    }
+
     pub fn is_due(&mut self) -> bool {
         self.ticks += 1;
         if self.ticks < 2 << (2 * self.looks.min(10)) {
@@ -57,6 +65,9 @@ struct Cycle {
 impl Session {
     /// The thread was interrupted: does it spin?
     pub(super) fn on_interrupt(&mut self, tid: Tid) -> Result<Flow, Failure> {
+        if self.options.bounds.is_over() {
+            return Err(self.broken_off(tid));
+        }
         let Some(cycle) = self.find_cycle()? else {
             return self.resume_flow();
         };

@@ -120,19 +120,17 @@ impl Session {
             };
         }
         let thread = self.model.thread(tid);
-        let waits_on = thread.wait.as_ref().map(|wait| &wait.on);
-        // Inside of a function that waits, that function tells more than its futex. Any other call is not that function's: it has returned, only the
-        // stack does not show it, as it has grown again.
-        if let (Some(function), Some(WaitFor::Futex(_))) =
-            (context.and_then(|context| context.inside.last()), waits_on)
-        {
-            return format!("waits for {}", self.object_name(function.object));
-        }
-        match (&thread.pending, waits_on) {
-            (_, Some(WaitFor::Futex(word))) => match self.joined(*word) {
-                Some(other) => format!("waits for thread {other} to end"),
-                None => format!("waits for {}", self.object_name(*word)),
-            },
+        match (&thread.pending, thread.wait.as_ref().map(|wait| &wait.on)) {
+            (_, Some(WaitFor::Futex(word))) => {
+                // Inside of a function that waits, its object tells more than the word. (The function may have returned since: who joins a thread
+                // does not pass another parking point before.)
+                let function = context.and_then(|context| context.inside.last());
+                match (self.joined(*word), function) {
+                    (Some(other), _) => format!("waits for thread {other} to end"),
+                    (None, Some(function)) => format!("waits for {}", self.object_name(function.object)),
+                    (None, None) => format!("waits for {}", self.object_name(*word)),
+                }
+            }
             (_, Some(WaitFor::Exit(other))) => format!("waits for thread {other} to end"),
             (Pending::Call(call), _) => format!("waits in {}", call.sysno.name()),
             _ => self.doing(tid),

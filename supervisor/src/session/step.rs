@@ -196,12 +196,16 @@ impl Session {
     /// Resumes the task, whose registers are set, until its thread parks or ends.
     pub(super) fn run_to_park(&mut self, tid: Tid) -> Result<(), Failure> {
         let mut watch = super::spin::Watch::default();
+        let mut warned = false;
         let mut flow = Flow::Run(*self.task()?.regs()?);
         loop {
             match flow {
                 Flow::Run(regs) => {
                     self.task()?.set_regs(regs);
                     self.run_to_stop(tid, &mut watch)?;
+                    if watch.is_long() && !std::mem::replace(&mut warned, true) {
+                        self.warn_of_long_step(tid);
+                    }
                 }
                 Flow::Again => {}
                 Flow::Parked | Flow::Ended => return Ok(()),
@@ -246,7 +250,7 @@ impl Session {
                     return Ok(());
                 }
                 Outcome::Tick(still) => {
-                    if watch.is_due() {
+                    if watch.is_due() || self.options.bounds.is_over() {
                         still.interrupt()?;
                     }
                     running = still;

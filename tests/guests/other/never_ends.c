@@ -1,8 +1,11 @@
-// Two threads that never end, one waiting and one computing, once both have begun: for tests that end the supervisor.
+// Two threads that never end, one waiting and one computing, once both have begun: for tests that end the supervisor. The count makes every state
+// a new one.
 #include "guest.h"
 
+static volatile long rounds;
+
 static void *spin(void *argument) {
-    for (;;)
+    for (;; rounds++)
         sched_yield();
     return argument;
 }

@@ -49,6 +49,7 @@ impl Subject {
         Ok(Options {
             peers: tracefork::network::Peers::default(),
             inputs: tracefork::session::Inputs::default(),
+            bounds: tracefork::session::Bounds::default(),
             program: well(Program::find(self.program.as_os_str(), Path::new("/")))?,
             argv: argv.map(|arg| arg.as_bytes().to_vec()).collect(),
             env: ENVIRONMENT

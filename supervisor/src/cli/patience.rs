@@ -1,0 +1,45 @@
+//! Limits that are reached in the middle of a step: the search ends as it does between two of them, with the same verdict.
+
+use crate::check::CheckSystem;
+use crate::error::ExitCode;
+use crate::session::Bounds;
+use explore::{Coverage, Failure, Limit, SearchResult};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// How long a counterexample may be made simpler if a thread computes without end on another way.
+const SIMPLER: Duration = Duration::from_secs(20);
+
+/// The bounds of a search that begins now.
+pub fn of_search(time_limit: Option<Duration>, stop: &Arc<AtomicBool>) -> Bounds {
+    Bounds {
+        stop: Some(Arc::clone(stop)),
+        deadline: time_limit.and_then(|limit| Instant::now().checked_add(limit)),
+    }
+}
+
+/// The bounds of the search for a simpler counterexample.
+pub fn of_minimisation() -> Bounds {
+    Bounds {
+        stop: None,
+        deadline: Some(Instant::now() + SIMPLER),
+    }
+}
+
+/// If the search was broken off in a step, that is a limit like any other. Returns what to say about it.
+pub fn settle(result: &mut SearchResult<CheckSystem>, stop: &AtomicBool) -> Option<String> {
+    let failure = result.failure.take_if(
+        |failure| matches!(failure, Failure::System { error, .. } if error.code == ExitCode::Limit),
+    )?;
+    let limit = if stop.load(Relaxed) {
+        Limit::Stopped
+    } else {
+        Limit::Time
+    };
+    result.coverage = Coverage::Incomplete(limit);
+    match failure {
+        Failure::System { error, .. } => Some(error.reason),
+        Failure::Desync { .. } | Failure::NoThread { .. } | Failure::Panic { .. } => None,
+    }
+}

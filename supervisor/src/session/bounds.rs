@@ -1,0 +1,55 @@
+//! How long a thread may compute.
+//!
+//! The search looks at its limits, and at Ctrl-C, between two steps. A thread that never comes to another visible operation takes one step
+//! that does not end, so whoever lets it run has to look at them, too.
+
+use super::Session;
+use crate::error::{ExitCode, Failure};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+use syscall_model::Tid;
+
+/// When to break off a thread that computes.
+#[derive(Clone, Debug, Default)]
+pub struct Bounds {
+    /// When this is set.
+    pub stop: Option<Arc<AtomicBool>>,
+    /// From this moment on.
+    pub deadline: Option<Instant>,
+}
+
+impl Bounds {
+    pub fn is_over(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Relaxed))
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
+
+impl Session {
+    /// Whoever waits for this step will not have it.
+    pub(super) fn broken_off(&mut self, tid: Tid) -> Failure {
+        Failure::new(ExitCode::Limit, self.computes(tid))
+    }
+
+    /// Says once that this takes long, lest it look as if tracefork did.
+    pub(super) fn warn_of_long_step(&mut self, tid: Tid) {
+        tracing::warn!(
+            "{}; if that is a loop without end, --time-limit and Ctrl-C end the search",
+            self.computes(tid)
+        );
+    }
+
+    fn computes(&mut self, tid: Tid) -> String {
+        if let Some(regs) = self.task.as_ref().and_then(|task| task.regs().ok()).copied() {
+            self.context(tid).regs = regs;
+        }
+        let place = self.location(tid);
+        let place = if place.is_empty() {
+            place
+        } else {
+            format!(", in {place}")
+        };
+        format!("thread {tid} computes{place}, and does not come to a visible operation")
+    }
+}

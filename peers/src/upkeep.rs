@@ -6,7 +6,7 @@ use crate::state::{ConnKey, Instance, Kept, PeerState};
 use crate::tree::Tree;
 use crate::world::{MANY_STATES, PeerWorld};
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl PeerWorld {
     /// Asks all peers of this state once more, before it is called a deadlock, and gives those that cannot be inspected `bound` to say something; true if one did.
@@ -53,8 +53,15 @@ impl PeerWorld {
         let mut fds: Vec<PollFd<'_>> = links
             .map(|link| PollFd::new(link.fd(), PollFlags::POLLIN))
             .collect();
-        // An interrupted wait is only a shorter one.
-        let _ = poll(&mut fds, PollTimeout::try_from(bound).unwrap_or(PollTimeout::MAX));
+        // Signals come all the time (the timer of the supervising thread), and a wait that they cut short would be none.
+        let end = Instant::now() + bound;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)) {
+                Err(nix::errno::Errno::EINTR) => {}
+                _ => return,
+            }
+        }
     }
 
     /// The SUT went back to `state`. Only without a cache does that concern the peers: all are started again and told everything again.

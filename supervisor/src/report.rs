@@ -40,6 +40,9 @@ pub struct Checkpoints {
 /// What the peers were asked, and what they were spared.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Cache {
+    /// Whether there were any peers.
+    #[serde(skip)]
+    pub in_use: bool,
     pub mode: &'static str,
     pub hits: u64,
     pub misses: u64,
@@ -51,10 +54,11 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The account of these peers; `None` if the program never had to do with any.
-    pub fn of(peers: &Peers) -> Option<Self> {
+    /// The account of these peers.
+    pub fn of(peers: &Peers) -> Self {
         let counters = peers.counters();
-        peers.in_use().then(|| Self {
+        Self {
+            in_use: peers.in_use(),
             mode: match peers.mode() {
                 CacheMode::Branching => "branching",
                 CacheMode::Linear => "linear",
@@ -67,7 +71,7 @@ impl Cache {
             peer_starts: counters.peer_starts,
             replayed_bytes: counters.replayed_bytes,
             late_answers: counters.late_answers,
-        })
+        }
     }
 }
 

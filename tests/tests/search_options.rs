@@ -410,6 +410,12 @@ fn json_has_the_documented_fields() -> Result<()> {
         "/checkpoints/restored",
         "/checkpoints/live_max",
         "/checkpoints/reexecuted_steps",
+        "/cache/hits",
+        "/cache/misses",
+        "/cache/logical_connections",
+        "/cache/physical_connections",
+        "/cache/peer_starts",
+        "/cache/replayed_bytes",
         "/peak_rss_bytes",
         "/violations/0/thread",
         "/violations/0/steps",
@@ -424,6 +430,7 @@ fn json_has_the_documented_fields() -> Result<()> {
     for path in [
         "/version",
         "/checkpoints/backend",
+        "/cache/mode",
         "/violations/0/kind",
         "/violations/0/message",
         "/violations/0/trace",
@@ -439,6 +446,11 @@ fn json_has_the_documented_fields() -> Result<()> {
     let outcome = &result["outcomes"][0];
     ensure!(outcome.get("exit").is_some() && outcome.get("signal").is_some());
     ensure!(outcome["idle"].is_boolean() && outcome["sent"].is_object());
+    // One object, also if the search fails halfway.
+    let program = program("other/forks.c", &[])?;
+    let finished = check_aloud(&program, &["--json", "-", "--quiet"])?;
+    let result: Value = serde_json::from_slice(&finished.stdout)?;
+    ensure!(result["verdict"] == "error" && result["cache"].is_object() && result["checkpoints"].is_object());
     Ok(())
 }
 

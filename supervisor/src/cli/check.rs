@@ -196,6 +196,9 @@ fn write_error(args: &Args, failure: &Failure) {
     let report = Report {
         verdict: "error",
         error: Some(failure.to_string()),
+        // A script need not ask whether they are there.
+        checkpoints: Some(report::Checkpoints::default()),
+        cache: Some(report::Cache::default()),
         seed: args.seed,
         version: env!("CARGO_PKG_VERSION"),
         ..Report::default()
@@ -230,24 +233,13 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let broken_off = patience::settle(&mut result, &stop);
     let backend = backend.into_inner().unwrap_or_default();
     // Before counterexamples are made shorter, which asks peers anew.
-    let cache = report::Cache::of(&options.peers);
+    let cache = Some(report::Cache::of(&options.peers));
     options.peers.save()?;
     if let Some(path) = &args.tree {
         super::pictures::write_trees(path, &options.peers)?;
     }
     if let Some(failure) = result.failure {
-        let failure = search_failure(failure);
-        if let Some(path) = &args.json {
-            let report = Report {
-                verdict: "error",
-                error: Some(failure.reason.clone()),
-                cache,
-                ..Report::default()
-            };
-            // The reason itself is what the user must see; that it could not be written down as well is not.
-            let _ = write_json(path, &report);
-        }
-        return Err(failure);
+        return Err(search_failure(failure));
     }
     if let (Some(graph), Some(path)) = (&graph, &args.graph) {
         let bad = result.violations.iter().map(|found| found.path.as_slice());

@@ -345,7 +345,7 @@ fn report(args: &Args, execution: &Execution, started: Instant) -> Report {
         transitions: steps,
         executions: u64::from(execution.end != End::Cut),
         max_depth: steps,
-        cache: report::Cache::of(execution.session.network().peers()),
+        cache: Some(report::Cache::of(execution.session.network().peers())),
         outcomes: if execution.end == End::Cut {
             Vec::new()
         } else {

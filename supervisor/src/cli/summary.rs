@@ -58,7 +58,7 @@ fn text(report: &Report, found: &[Counterexample]) -> String {
             checkpoints.reexecuted_steps
         );
     }
-    if let Some(cache) = &report.cache {
+    if let Some(cache) = report.cache.as_ref().filter(|cache| cache.in_use) {
         let late = match cache.late_answers {
             0 => String::new(),
             n => format!("; {n} late answers, kept (a longer --settle waits for them)"),

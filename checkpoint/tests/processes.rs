@@ -162,7 +162,12 @@ fn an_unprivileged_user_can_do_it_all() {
     let guest = Guest::new(include_str!("guests/churn.c"));
     // The test binary may be where another user cannot go.
     let me = guest.dir.path().join("test");
-    std::fs::copy(std::env::current_exe().unwrap(), &me).unwrap();
+    // By another process: what other tests start at this moment would inherit the descriptor, and the file could not be executed.
+    let copied = Command::new("cp")
+        .arg(std::env::current_exe().unwrap())
+        .arg(&me)
+        .status();
+    assert!(copied.unwrap().success());
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(guest.dir.path(), open).unwrap();
     let output = Command::new("setpriv")

@@ -3,6 +3,7 @@
 
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -77,6 +78,17 @@ pub fn run(mut command: Command, limit: Duration) -> Result<Finished> {
         stderr,
         end: end_of(status)?,
     })
+}
+
+/// Copies a program that is to be executed. By another process: a descriptor that is open for writing here would be inherited by whatever another thread
+/// starts at this moment, and as long as that has it the program is busy (ETXTBSY).
+pub fn copy_program(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg(from).arg(to).status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "cp of {}",
+        from.display()
+    );
 }
 
 /// How a process ended.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use nix::sys::signal::{Signal, kill};
 use tracefork_tests::observe::Scratch;
-use tracefork_tests::process::{group_of, wait_until};
+use tracefork_tests::process::{copy_program, group_of, wait_until};
 use tracefork_tests::supervised::Tracefork;
 use tracefork_tests::{command_under_test, guests};
 
@@ -54,7 +54,7 @@ fn copy_of(guest: &str, flags: &[&str], scratch: &Scratch) -> PathBuf {
     let guest = guests::one(guest).expect("the guest is there");
     let program = scratch.beside(&guest.name);
     let built = guest.build_with(flags).expect("the guest builds");
-    fs::copy(built, &program).expect("the guest can be copied");
+    copy_program(&built, &program);
     program
 }
 

@@ -53,7 +53,7 @@ impl Bench {
         let built = guests::one(&format!("{path}/{guest}.c")).and_then(|guest| guest.build());
         // Renamed into place: the old one may still be running.
         let fresh = self.path("fresh");
-        fs::copy(built.expect("the guest builds"), &fresh).expect("is copied");
+        process::copy_program(&built.expect("the guest builds"), &fresh);
         fs::rename(&fresh, self.path(name)).expect("is put in place");
     }
 

@@ -3,6 +3,7 @@
 //! A user may ask for a combination that would lose schedules (a reduction under a preemption bound). Rather than refuse,
 //! or worse obey, [`Config::plan`] falls back to the strongest sound thing and says so in words.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// In which order states are explored.
@@ -49,6 +50,17 @@ pub enum Reduction {
     Dpor,
 }
 
+/// Whether operations are tried that are announced as independent: do they commute? See [`crate::SearchResult::learned`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audit {
+    /// What is announced is believed.
+    Off,
+    /// Some are tried in passing, in a search that relies on their independence.
+    InPassing,
+    /// They are what the search is made for, whether it reduces anything or not.
+    Only,
+}
+
 /// What ends a search early.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
@@ -84,6 +96,11 @@ pub struct Config {
     pub limits: Limits,
     /// Stop at so many different violations; `None`: keep going.
     pub max_violations: Option<usize>,
+    /// Whether to try what is announced as independent.
+    pub audit: Audit,
+    /// Sites ([`crate::Candidate::site`]) at which operations are dependent with each other, whatever their footprints say: what
+    /// earlier searches have learned.
+    pub dependent: BTreeSet<u64>,
     /// Live marks of all workers together; beyond that, states are re-reached by re-execution.
     pub max_live_marks: usize,
     /// No new mark is taken while more bytes than this are in use (see [`crate::Search::memory_use`]).
@@ -101,6 +118,8 @@ impl Default for Config {
             jobs: 1,
             limits: Limits::default(),
             max_violations: Some(1),
+            audit: Audit::Off,
+            dependent: BTreeSet::new(),
             max_live_marks: usize::MAX,
             mark_memory: None,
         }

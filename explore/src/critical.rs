@@ -59,6 +59,7 @@ fn is_doomed<S: System>(
             hash: effort.hash,
             // Not dynamic: it would have to follow paths beyond their violation.
             reduction: Reduction::Sleep,
+            dependent: effort.dependent.cloned().unwrap_or_default(),
             max_live_marks: effort.max_live_marks,
             max_violations: None,
             limits: Limits {

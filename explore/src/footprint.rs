@@ -6,6 +6,9 @@
 
 use std::fmt;
 
+/// The object that stands for all memory which operations are found to share though they do not announce it.
+const UNORDERED: u64 = 0x6f72_6465_7220_756e;
+
 /// How an operation uses an object.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Access {
@@ -87,6 +90,12 @@ impl Footprint {
             Err(i) => self.accesses.insert(i, (object, access)),
         }
         self
+    }
+
+    /// Also touches memory that it cannot name, and that others of this kind touch.
+    #[must_use]
+    pub fn and_unordered(self) -> Self {
+        self.and_write(UNORDERED)
     }
 
     /// Also is global.

@@ -7,6 +7,7 @@
 
 #![warn(missing_docs)]
 
+mod audit;
 mod config;
 pub mod critical;
 mod footprint;
@@ -26,11 +27,11 @@ mod tree;
 mod visited;
 mod worker;
 
-pub use config::{Config, Limits, Plan, Reduction, Strategy};
+pub use config::{Audit, Config, Limits, Plan, Reduction, Strategy};
 pub use critical::{Critical, critical_transition};
 pub use footprint::{Access, Footprint};
 pub use minimise::{Effort, Minimised, minimise};
 pub use progress::{Counters, Progress};
-pub use result::{Coverage, Failure, Found, Limit, Observer, SearchResult};
+pub use result::{Coverage, Dependent, Failure, Found, Limit, Observer, SearchResult};
 pub use search::Search;
 pub use system::{Candidate, Choice, Menu, Report, StepReport, System};

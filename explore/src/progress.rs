@@ -50,6 +50,10 @@ counters! {
     marks_live_max,
     /// Steps taken again to reach a state that has no mark.
     reexecuted_steps,
+    /// Pairs of operations tried out, see [`crate::Audit`].
+    audited_pairs,
+    /// Steps made for that.
+    audit_steps,
     /// Returns to the initial state by [`crate::System::reset`].
     resets,
     /// Nodes that one worker gave to another.

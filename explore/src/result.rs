@@ -35,8 +35,19 @@ pub enum Limit {
     Violations,
     /// The system failed, see [`SearchResult::failure`].
     Failure,
+    /// Operations that were announced as independent are not, so too much was left out. To be made again with what was learned.
+    Dependent,
     /// An internal search has found what it was after.
     Goal,
+}
+
+/// Two operations that were announced as independent and are not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependent {
+    /// Their sites, see [`crate::Candidate::site`].
+    pub sites: [u64; 2],
+    /// Where that is, for people: [`System::describe`].
+    pub places: [String; 2],
 }
 
 /// How much was covered.
@@ -109,6 +120,9 @@ pub struct SearchResult<S: System> {
     pub outcomes: BTreeMap<S::Outcome, u64>,
     /// Every violation, sorted.
     pub violations: Vec<Found<S::Violation>>,
+    /// Operations that turned out to be dependent. If this is not empty, [`Config::dependent`](crate::Config::dependent) should have
+    /// had their sites in it, and the search is to be made again.
+    pub learned: Vec<Dependent>,
     /// The counters at the end.
     pub counters: Counters,
     /// How much was covered.

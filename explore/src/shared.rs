@@ -1,5 +1,6 @@
 //! What the workers of one search share: settings, counters, the visited set, the results, and the reason to stop.
 
+use crate::audit::Ledger;
 use crate::config::Plan;
 use crate::pool::Pool;
 use crate::progress::add;
@@ -56,6 +57,7 @@ pub(crate) struct Shared<'a, S: System> {
     pub pool: Pool,
     /// The preemption bound has kept a choice from being explored.
     pub withheld: AtomicBool,
+    ledger: Mutex<Ledger>,
     findings: Mutex<Findings<S>>,
     halted: AtomicBool,
     /// Memory in use when it was last asked for.
@@ -91,12 +93,17 @@ impl<'a, S: System> Shared<'a, S> {
             visited: Visited::new(),
             pool,
             withheld: AtomicBool::new(false),
+            ledger: Mutex::default(),
             findings: Mutex::new(findings),
             halted: AtomicBool::new(false),
             memory: AtomicU64::new(hooks.memory.map_or(0, |ask| ask())),
             asked: AtomicU64::new(0),
             started: Instant::now(),
         }
+    }
+
+    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn findings(&self) -> MutexGuard<'_, Findings<S>> {
@@ -205,8 +212,10 @@ impl<'a, S: System> Shared<'a, S> {
         let elapsed = self.started.elapsed();
         let counters = self.progress.snapshot();
         let findings = self.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let ledger = self.ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
         let coverage = match (findings.limit, self.config.bound_preemptions) {
             (Some(limit), _) => Coverage::Incomplete(limit),
+            (None, _) if !ledger.is_clean() => Coverage::Incomplete(Limit::Dependent),
             (None, _) if counters.cut_paths > 0 => Coverage::Incomplete(Limit::Depth),
             (None, _) if self.config.strategy.is_walk() => Coverage::Sampled,
             (None, Some(preemptions)) => Coverage::Bounded {
@@ -223,6 +232,7 @@ impl<'a, S: System> Shared<'a, S> {
         crate::SearchResult {
             outcomes: findings.outcomes,
             violations: findings.violations.into_iter().map(found).collect(),
+            learned: ledger.into_found(),
             counters,
             coverage,
             failure: findings.failure,

@@ -33,12 +33,25 @@ pub struct Candidate {
     pub choice: Choice,
     /// What it will touch. See [`System::enabled`] for how exact it has to be.
     pub footprint: Footprint,
+    /// What it is, as opposed to in which state it is done: an operation at the same place in the program does the same kind of
+    /// thing. `None`: it is not to be tried out, see [`crate::Audit`].
+    pub site: Option<u64>,
 }
 
 impl Candidate {
     /// A candidate.
     pub fn new(choice: Choice, footprint: Footprint) -> Self {
-        Self { choice, footprint }
+        Self {
+            choice,
+            footprint,
+            site: None,
+        }
+    }
+
+    /// It is done at this site.
+    #[must_use]
+    pub fn at(self, site: Option<u64>) -> Self {
+        Self { site, ..self }
     }
 }
 
@@ -241,6 +254,11 @@ pub trait System {
 
     /// Back to a checkpoint, which stays.
     fn rewind(&mut self, mark: &Self::Mark) -> Result<(), Self::Error>;
+
+    /// Where in the program a pending operation is, for people.
+    fn describe(&mut self, choice: Choice) -> String {
+        format!("thread {}", choice.thread)
+    }
 
     /// A checkpoint is not needed any more.
     fn forget(&mut self, mark: Self::Mark);

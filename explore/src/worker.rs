@@ -119,6 +119,7 @@ impl<'w, S: System> Worker<'w, S> {
         self.re_execute(&self.prefix.clone(), 0)?;
         self.check_identity(handover.id, None)?;
         let menu = self.system.enabled().map_err(|e| self.failure(e, None, None))?;
+        let menu = self.with_learned(menu);
         let mut todo = VecDeque::new();
         for choice in handover.todo {
             todo.push_back(menu.position(choice).ok_or_else(|| Failure::Desync {
@@ -223,6 +224,9 @@ impl<'w, S: System> Worker<'w, S> {
             .performed
             .clone()
             .unwrap_or_else(|| candidate.footprint.clone());
+        if self.is_learned(&candidate) {
+            performed = performed.and_unordered();
+        }
         let mut gone = None;
         let mut left = Menu::default();
         if report.end.is_some() {
@@ -230,6 +234,7 @@ impl<'w, S: System> Worker<'w, S> {
                 .system
                 .enabled()
                 .map_err(|e| self.failure(e, Some(from), Some(choice)))?;
+            left = self.with_learned(left);
             let mut others = self.tree[from].menu.threads();
             others.retain(|&t| t != choice.thread && !left.knows(t));
             // A crash ends the process, though there may be no other thread left in it to show that.
@@ -424,7 +429,7 @@ impl<'w, S: System> Worker<'w, S> {
         }
         self.at = Some(id);
         self.frontier.reached(&mut self.tree, id);
-        Ok(())
+        self.audit(id)
     }
 
     fn menu(&mut self, arrival: &Arrival) -> Result<Menu, Failure<S::Error>> {
@@ -432,6 +437,7 @@ impl<'w, S: System> Worker<'w, S> {
             .system
             .enabled()
             .map_err(|e| self.arrival_failure(e, arrival))?;
+        let menu = self.with_learned(menu);
         debug_assert!(
             menu.choices.is_sorted_by(|a, b| a.choice < b.choice),
             "choices come sorted"

@@ -18,6 +18,8 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoints: Option<Checkpoints>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Audit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
     pub outcomes: Vec<Outcome>,
     /// What a reader must know to trust the verdict: which limit was hit, what was not done and why.
@@ -35,6 +37,17 @@ pub struct Checkpoints {
     pub restored: u64,
     pub live_max: u64,
     pub reexecuted_steps: u64,
+}
+
+/// Steps that were announced as independent, tried in both orders.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Audit {
+    /// Pairs of them that were tried in the last search.
+    pub pairs: u64,
+    /// What that took.
+    pub steps: u64,
+    /// Pairs of places where the order mattered, in all searches.
+    pub dependent: u64,
 }
 
 /// What the peers were asked, and what they were spared.

@@ -2,13 +2,13 @@
 //!
 //! Each thread does a few things out of a list (locks, also nested and so in danger of a deadlock; a condition variable, a semaphore, a
 //! pipe, atomic instructions, prints) and folds what it sees into a number of its own; main prints all numbers at the end, so that
-//! whatever order matters shows in the outcome. Shared cells are touched under their lock only: a program without data races is what the
-//! parking points of `--preempt sync` are for.
+//! whatever order matters shows in the outcome. Shared cells are touched under their lock, but for two that no lock protects: threads are not switched at
+//! those in `--preempt sync`, but the order in which they are reached must not be lost to a reduction.
 
 use std::fmt::Write as _;
 
 /// What a thread can do, in C, with the visible operations that it costs. `R` is the thread's number, `T` its index.
-const ACTIONS: [(&str, u32); 15] = [
+const ACTIONS: [(&str, u32); 18] = [
     (
         "lock(0); cell[0] = cell[0] * 3 + T + 1; R += cell[0]; unlock(0);",
         2,
@@ -37,6 +37,9 @@ const ACTIONS: [(&str, u32); 15] = [
     ("put(T);", 1),
     ("R = R * 7 + get();", 1),
     ("printf(\"%d;\", T);", 1),
+    ("plain = plain * 3 + T + 1;", 1),
+    ("R = R * 5 + plain;", 1),
+    ("if (said) R += 7 * said; else said = T + 1;", 1),
     (
         "lock(0); while (!flag) pthread_cond_wait(&condition, &locks[0]); R += cell[0]; unlock(0);",
         4,
@@ -55,6 +58,7 @@ static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static sem_t semaphore;
 static atomic_int number;
 static int cell[2], flag, ends[2], result[3];
+static volatile int plain, said;
 
 static void lock(int i) { OK(pthread_mutex_lock(&locks[i])); }
 static void unlock(int i) { OK(pthread_mutex_unlock(&locks[i])); }
@@ -106,6 +110,6 @@ pub fn source(seed: u64, size: u32) -> String {
     for thread in 0..threads {
         let _ = writeln!(text, "    join(t{thread});");
     }
-    text.push_str("    printf(\"%d %d %d: %d %d %d\\n\", cell[0], cell[1], number, result[0], result[1], result[2]);\n}\n");
+    text.push_str("    printf(\"%d %d %d %d %d: %d %d %d\\n\", cell[0], cell[1], number, plain, said, result[0], result[1], result[2]);\n}\n");
     text
 }

@@ -26,9 +26,11 @@ const TOO_LARGE: [(&str, &str); 2] = [
 /// Those that every test run compares; `TRACEFORK_ALL=1` compares all, which takes long.
 const QUICK: &[&str] = &[
     "atomicity_buggy",
+    "double_checked_buggy",
     "outcome_atomic_add",
     "outcome_barrier",
     "outcome_condvar",
+    "outcome_dekker",
     "outcome_exit_race",
 ];
 

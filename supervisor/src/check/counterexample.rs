@@ -6,6 +6,7 @@ use crate::error::Failure;
 use crate::session::{Options, Session};
 use crate::trace::{self, End, Finding, Operation, ProgramRecord, Step, Trace};
 use explore::{Choice, Critical, Effort, Minimised};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use syscall_model::{Errno, Sysno};
 
@@ -30,6 +31,7 @@ pub fn produce(
     system: &mut CheckSystem,
     options: &Options,
     seed: u64,
+    dependent: &BTreeSet<u64>,
     violation: &Violation,
     is_only: bool,
     path: &[Choice],
@@ -37,10 +39,13 @@ pub fn produce(
     directory: &Path,
 ) -> Result<Counterexample, Failure> {
     // One violation: any of its kind will do, and the simplest is best. Several: each its own counterexample.
-    let same =
-        |other: &Violation| other.kind == violation.kind && (is_only || other.message == violation.message);
+    let same = |other: &Violation| {
+        other.kind == violation.kind
+            && (is_only || (&other.message, other.thread) == (&violation.message, violation.thread))
+    };
     let effort = || Effort {
         steps: effort,
+        dependent: Some(dependent),
         ..Effort::default()
     };
     let minimised = explore::minimise(system, path, &same, effort()).map_err(unwrap_failure)?;

@@ -5,10 +5,13 @@
 //! suffers from loops and from many orders that come to the same. Neither can be told from the program. So: a short try of the first, which is the end of it
 //! for small programs; then a longer one of the second; and if neither came to an end, the first without a bound of ours.
 //!
+//! Whatever is tried, a search that finds operations to be dependent which it took for independent (see [`explore::Audit`]) has left out too much. It is made
+//! again with what it has learned, and after some rounds of that without reduction.
+//!
 //! The bounds are counted in steps, not in time: the same program is explored in the same way everywhere.
 
 use super::CheckSystem;
-use explore::{Config, Coverage, Limit, Limits, Reduction, SearchResult, Strategy};
+use explore::{Audit, Config, Coverage, Dependent, Limit, Limits, Reduction, SearchResult, Strategy};
 use std::time::Duration;
 
 /// Steps of the first try.
@@ -17,6 +20,12 @@ const SHORT: u64 = 4_000;
 const LONG: u64 = 30_000;
 /// A path of the second try that is longer is in a loop.
 const DEEP: u32 = 5_000;
+
+/// Walks, and their steps at most, that are made before a search with dynamic reduction, see [`explore::Audit`].
+const WALKS: u64 = 16;
+const TRIAL: u64 = 1_000;
+/// Searches that may end by having learned something, before one is made without reduction.
+const ROUNDS: u32 = 8;
 
 type Result = SearchResult<CheckSystem>;
 
@@ -49,22 +58,99 @@ pub fn plan(config: &Config) -> Vec<Config> {
 
 /// Makes the searches of a plan. What the last one says counts; its outcomes and violations are joined by those of the others, which are as real.
 pub fn run(stages: &[Config], search: impl Fn(Config) -> Result) -> Option<Result> {
-    let mut so_far: Option<Result> = None;
+    let mut so_far = Past::default();
     for (number, stage) in stages.iter().enumerate() {
-        let mut config = stage.clone();
-        let spent = so_far.as_ref().map_or(Duration::ZERO, |result| result.elapsed);
-        config.limits.time = config.limits.time.map(|limit| limit.saturating_sub(spent));
-        let mut result = search(config);
-        if let Some(before) = so_far {
-            join(&mut result, before);
+        if stage.plan().reduction == Reduction::Dpor {
+            let mut result = search(so_far.ready(&trial(stage)));
+            // Found by chance; the search itself is to find it in its own order.
+            result.violations.clear();
+            so_far.learn(result);
         }
+        let mut rounds = 0;
+        let result = loop {
+            let mut config = so_far.ready(stage);
+            if rounds == ROUNDS {
+                config.reduction = Reduction::None;
+            }
+            rounds += 1;
+            let result = search(config);
+            if result.coverage != Coverage::Incomplete(Limit::Dependent) {
+                break result;
+            }
+            so_far.learn(result);
+        };
         let is_decided = number + 1 == stages.len() || !is_cut_by_us(&result);
-        so_far = Some(result);
+        so_far.learn(result);
         if is_decided {
             break;
         }
     }
-    so_far
+    so_far.into_result()
+}
+
+/// What the searches so far have found.
+#[derive(Default)]
+struct Past {
+    last: Option<Result>,
+    learned: Vec<Dependent>,
+}
+
+impl Past {
+    /// A search that knows what was learned, and has the time that is left.
+    fn ready(&self, stage: &Config) -> Config {
+        let spent = self.last.as_ref().map_or(Duration::ZERO, |result| result.elapsed);
+        let mut config = stage.clone();
+        config.limits.time = config.limits.time.map(|limit| limit.saturating_sub(spent));
+        config
+            .dependent
+            .extend(self.learned.iter().flat_map(|pair| pair.sites));
+        config
+    }
+
+    fn learn(&mut self, mut result: Result) {
+        self.learned.append(&mut result.learned);
+        if let Some(before) = self.last.take() {
+            join(&mut result, before);
+        }
+        self.last = Some(result);
+    }
+
+    fn into_result(self) -> Option<Result> {
+        let mut result = self.last?;
+        result.learned = self.learned;
+        Some(result)
+    }
+}
+
+/// Random walks that find out which operations do more than they announce.
+fn trial(config: &Config) -> Config {
+    Config {
+        strategy: Strategy::Random { walks: Some(WALKS) },
+        audit: Audit::Only,
+        jobs: 1,
+        max_violations: None,
+        limits: Limits {
+            steps: Some(TRIAL),
+            ..config.limits.clone()
+        },
+        ..config.clone()
+    }
+}
+
+/// What was learned, in words.
+pub fn note(result: &Result) -> Option<String> {
+    let [one, other] = &result.learned.first()?.places;
+    let more = match result.learned.len() - 1 {
+        0 => String::new(),
+        n => format!(" (and {n} more)"),
+    };
+    let consequence = match result.plan.reduction {
+        Reduction::None => "nothing is reduced",
+        _ => "all their orders are explored",
+    };
+    Some(format!(
+        "the steps that begin at {one} and at {other}{more} share what no lock or atomic instruction orders: {consequence}"
+    ))
 }
 
 /// Did it end by a bound that only [`plan`] can have set?
@@ -78,6 +164,16 @@ fn join(result: &mut Result, before: Result) {
     for outcome in before.outcomes.into_keys() {
         result.outcomes.entry(outcome).or_insert(0);
     }
+    for found in before.violations {
+        if !result
+            .violations
+            .iter()
+            .any(|known| known.violation == found.violation)
+        {
+            result.violations.push(found);
+        }
+    }
+    result.violations.sort_by(|a, b| a.violation.cmp(&b.violation));
     result.elapsed += before.elapsed;
 }
 

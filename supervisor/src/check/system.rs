@@ -7,7 +7,7 @@ use crate::trace::End;
 use checkpoint::{Backend, Checkpointer, MarkId, View};
 use explore::{Candidate, Choice, Footprint, Menu, Report, StepReport, System};
 use std::ops::Range;
-use syscall_model::Tid;
+use syscall_model::{Pending, Tid};
 use tracee::Stopped;
 
 /// `--checkpoint`.
@@ -40,6 +40,8 @@ pub struct CheckSystem {
     /// Memory that does not identify a state.
     auxiliary: Vec<Range<u64>>,
     aux_names: Vec<String>,
+    /// What peers are told is told for good, so calls are not made to try something out.
+    has_peers: bool,
 }
 
 /// A checkpoint of the whole extended state.
@@ -79,6 +81,7 @@ impl CheckSystem {
             known: false,
             auxiliary: Vec::new(),
             aux_names: Vec::new(),
+            has_peers: false,
         }
     }
 
@@ -91,6 +94,12 @@ impl CheckSystem {
     /// Leaves this memory out of the identity of a state.
     pub fn auxiliary(mut self, names: &[String]) -> Self {
         self.aux_names = names.to_vec();
+        self
+    }
+
+    /// Other programs are listening.
+    pub fn peers(mut self, has_peers: bool) -> Self {
+        self.has_peers = has_peers;
         self
     }
 
@@ -272,7 +281,15 @@ impl System for CheckSystem {
         let may_fail = self.faults.timeout && self.faults_used < self.faults.budget;
         let session = self.session.as_mut().ok_or_else(gone)?;
         let enabled = session.enabled();
-        let candidate = |tid: Tid| Candidate::new(Choice::of(tid), session.footprint(tid));
+        let has_peers = self.has_peers;
+        let candidate = |tid: Tid| {
+            let is_call = matches!(
+                session.model().thread(tid).pending,
+                Pending::Call(_) | Pending::Return(_)
+            );
+            let site = session.site(tid).filter(|_| !(has_peers && is_call));
+            Candidate::new(Choice::of(tid), session.footprint(tid)).at(site)
+        };
         let running =
             last.filter(|tid| enabled.contains(tid) && session.model().thread(*tid).idle_yields == 0);
         let live = session.model().threads.keys().copied();
@@ -341,6 +358,19 @@ impl System for CheckSystem {
         let memory = checkpoints.identity(task, &view)?;
         self.known = true;
         Ok(control.rotate_left(1) ^ memory ^ u128::from(self.faults_used))
+    }
+
+    fn describe(&mut self, choice: Choice) -> String {
+        let thread = choice.thread;
+        let Some(session) = &self.session else {
+            return format!("thread {thread}");
+        };
+        let is_new = session.model().thread(thread).pending == Pending::Start;
+        match session.location(thread) {
+            _ if is_new => format!("the start of thread {thread}"),
+            place if place.is_empty() => format!("thread {thread}"),
+            place => format!("{place} (thread {thread})"),
+        }
     }
 
     fn mark(&mut self) -> Result<Option<Mark>, Failure> {

@@ -13,8 +13,9 @@ use crate::error::{ExitCode, Failure};
 use crate::report::{self, Report, States};
 use crate::session::Options;
 use clap::ValueEnum;
-use explore::{Config, Coverage, Limit, Limits, Reduction, Search, SearchResult, Strategy};
+use explore::{Audit, Config, Coverage, Limit, Limits, Reduction, Search, SearchResult, Strategy};
 use regex::bytes::Regex;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -301,8 +302,10 @@ fn search(
     graph: Option<&Graph>,
     quiet: bool,
 ) -> SearchResult<CheckSystem> {
+    let is_trial = config.audit == Audit::Only;
     let mut search = Search::new(config).stop_flag(stop).memory_use(&resident_bytes);
-    if let Some(graph) = graph {
+    // What is tried out before the search is no part of its graph.
+    if let Some(graph) = graph.filter(|_| !is_trial) {
         search = search.observer(graph);
     }
     let display = Display::start(search.progress(), args.progress, quiet);
@@ -353,6 +356,7 @@ fn system(args: &Args, options: Options) -> Result<CheckSystem, Failure> {
         budget: args.fault_budget,
     };
     let system = CheckSystem::new(options, properties, choice);
+    let system = system.peers(args.peers.any());
     Ok(system.auxiliary(&args.aux).faults(faults))
 }
 
@@ -392,6 +396,8 @@ fn config(args: &Args) -> Config {
         } else {
             Some(args.max_violations.unwrap_or(1))
         },
+        audit: Audit::InPassing,
+        dependent: BTreeSet::new(),
         max_live_marks: args.max_checkpoints,
         mark_memory: args.memory_limit.map(|limit| limit / 2),
     }
@@ -407,6 +413,7 @@ fn counterexamples(
         ..options.clone()
     };
     let mut bounded = system(args, bounded)?;
+    let dependent = result.learned.iter().flat_map(|pair| pair.sites).collect();
     let mut found = Vec::new();
     for violation in &result.violations {
         let produce = |system: &mut CheckSystem, effort| {
@@ -414,6 +421,7 @@ fn counterexamples(
                 system,
                 options,
                 args.seed,
+                &dependent,
                 &violation.violation,
                 result.violations.len() == 1,
                 &violation.path,
@@ -446,6 +454,7 @@ fn make_report(
         (true, _) => "incomplete",
     };
     let mut notes: Vec<String> = result.plan.notes.iter().map(|note| (*note).to_owned()).collect();
+    notes.extend(stages::note(result));
     notes.extend(coverage_note(result.coverage));
     if result.outcomes.is_empty() && verdict == "ok" {
         notes.push("no schedule comes to an end: the program goes round in circles".to_owned());
@@ -472,6 +481,11 @@ fn make_report(
             restored: counters.marks_restored,
             live_max: counters.marks_live_max,
             reexecuted_steps: counters.reexecuted_steps,
+        }),
+        audit: Some(report::Audit {
+            pairs: counters.audited_pairs,
+            steps: counters.audit_steps,
+            dependent: result.learned.len() as u64,
         }),
         outcomes: result
             .outcomes
@@ -519,7 +533,7 @@ fn coverage_note(coverage: Coverage) -> Option<String> {
         Coverage::Incomplete(limit) => match limit {
             Limit::States => "the limit on states was reached".to_owned(),
             Limit::Depth => "paths were cut at the depth limit; all else was explored".to_owned(),
-            Limit::Steps | Limit::Goal => "the limit on steps was reached".to_owned(),
+            Limit::Steps | Limit::Goal | Limit::Dependent => "the limit on steps was reached".to_owned(),
             Limit::Time => "the time limit was reached".to_owned(),
             Limit::Memory => "the memory limit was reached".to_owned(),
             Limit::Stopped => "interrupted".to_owned(),

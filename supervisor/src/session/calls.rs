@@ -30,6 +30,8 @@ impl Session {
         self.model.stack_pointer = regs.rsp;
         let prepared = self.with_cx(tid, Wake::Ready, |cx| cx.prepare(&call))?;
         if prepared.visible {
+            // Who came here last is no part of a state.
+            self.model.stack_pointer = 0;
             let context = self.context(tid);
             context.hook = None;
             context.touches = prepared.touches;

@@ -41,12 +41,16 @@ pub struct Inside {
     pub sp: u64,
     pub object: u64,
     pub mutex: Option<u64>,
+    /// Where it returns to.
+    pub caller: u64,
 }
 
 /// A hooked operation, decoded when the thread parked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookOp {
     pub site: u64,
+    /// For a function: where it returns to.
+    pub caller: u64,
     pub kind: SiteKind,
     /// For a lock function: what it works on.
     pub sync: Option<SyncOp>,

@@ -38,6 +38,26 @@ impl Session {
         })
     }
 
+    /// Where in the program this thread stands, as a number: what it does next is of the same kind whenever it stands there.
+    ///
+    /// None for a thread that is about to end. There is no code of the program in that step, so its footprint is all there is to it. And others do look
+    /// whether it has ended before they wait for that (`pthread_join`), or do not park where they are alone: which leads to other states, but nowhere else.
+    pub fn site(&self, tid: Tid) -> Option<u64> {
+        let context = self.contexts.get(&tid)?;
+        let hook = context.hook.as_ref();
+        let kind = match &self.model.thread(tid).pending {
+            Pending::Start => 0,
+            Pending::Call(call) if call.sysno == Sysno::exit => return None,
+            Pending::Call(call) => 1 + call.sysno as u64,
+            Pending::Hook(_) | Pending::Return(_) | Pending::Spin | Pending::Running => u64::MAX,
+        };
+        let callers = context.inside.iter().map(|function| function.caller);
+        let mut hasher = Xxh3::new();
+        (kind, context.regs.rip, hook.map(|op| op.caller)).hash(&mut hasher);
+        callers.for_each(|caller| caller.hash(&mut hasher));
+        Some(hasher.finish())
+    }
+
     fn call_footprint(&self, call: &Call, context: &Context) -> Footprint {
         let footprint = touched(&context.touches);
         match call.sysno {

@@ -11,6 +11,9 @@ use syscall_model::signals::SigInfo;
 use syscall_model::{GuestMemoryExt, OnSignal, Pending, Tid, Wait};
 use tracee::Regs;
 
+/// Those that instructions set: carry, parity, adjust, zero, sign, overflow.
+const ARITHMETIC_FLAGS: u64 = 0x8d5;
+
 impl Session {
     /// The thread executed an `int3`: one of our hooks, or its own.
     pub(super) fn on_breakpoint(&mut self, tid: Tid) -> Result<Flow, Failure> {
@@ -26,6 +29,9 @@ impl Session {
         if let SiteKind::Random(instruction) = site.kind {
             let after = self.emulate_random(regs, instruction, site.len);
             return Ok(self.after_invisible(tid, after));
+        }
+        if matches!(site.kind, SiteKind::Sync(_)) {
+            forget_scratch(&mut regs);
         }
         if matches!(site.kind, SiteKind::Sync(_)) && !self.is_on_alternate_stack(tid, regs.rsp) {
             // Called from the same frame as an earlier one, so that one has returned.
@@ -60,11 +66,20 @@ impl Session {
     /// The C library's own locks are held across nothing that others can see; should one be found taken all the
     /// same, the futex behind it decides. Parking at them would only multiply the schedules.
     fn is_called_by_libc(&mut self, regs: &Regs) -> Result<bool, Failure> {
-        let caller = self.task()?.memory().read_u64(regs.rsp);
-        Ok(caller.is_ok_and(|address| self.code.is_libc(address)))
+        let caller = self.caller(regs)?;
+        Ok(caller.is_some_and(|address| self.code.is_libc(address)))
+    }
+
+    /// Where a function returns to, at whose entry the task stands.
+    fn caller(&mut self, regs: &Regs) -> Result<Option<u64>, Failure> {
+        Ok(self.task()?.memory().read_u64(regs.rsp).ok())
     }
 
     fn decode(&mut self, site: u64, kind: SiteKind, regs: &Regs) -> Result<HookOp, Failure> {
+        let caller = match kind {
+            SiteKind::Sync(_) => self.caller(regs)?.unwrap_or(0),
+            _ => 0,
+        };
         let streams = self.code.streams();
         let memory = TaskMemory::new(self.task()?);
         let sync = match kind {
@@ -91,6 +106,7 @@ impl Session {
         };
         Ok(HookOp {
             site,
+            caller,
             kind,
             sync,
             object,
@@ -146,13 +162,13 @@ impl Session {
                 sp,
                 object: op.object,
                 mutex: sync.mutex,
+                caller: op.caller,
             });
         }
     }
 
     /// `rdrand` and `rdseed` draw from the model's stream and always succeed.
     fn emulate_random(&mut self, mut regs: Regs, instruction: RandomInsn, len: u8) -> Regs {
-        const ARITHMETIC_FLAGS: u64 = 0x8d5;
         const CARRY: u64 = 1;
         let mut bytes = [0; 8];
         self.model.random.fill(&mut bytes);
@@ -169,6 +185,13 @@ impl Session {
         regs.rip += u64::from(len);
         regs
     }
+}
+
+/// What is in registers that hold nothing at the entry of a function depends on whether the dynamic linker had to find it first, so on who called it
+/// first; and whether it passes here at all on whether it is alone.
+fn forget_scratch(regs: &mut Regs) {
+    (regs.r10, regs.r11) = (0, 0);
+    regs.eflags &= !ARITHMETIC_FLAGS;
 }
 
 /// Arguments of a C function, as opposed to those of a system call.

@@ -44,6 +44,11 @@ impl Session {
         let maps = crate::code::read_maps(task.pid())?;
         self.layout_changed(Change::Anywhere);
         self.code.reset();
+        for map in maps.iter().filter(|map| map.writable) {
+            if let Some(path) = &map.path {
+                self.bind_early(path, map.start, map.end - map.start, map.offset, true)?;
+            }
+        }
         let Some(task) = self.task.as_mut() else {
             return Ok(());
         };
@@ -147,6 +152,9 @@ impl Session {
         ];
         let address = task.inject(libc::SYS_mmap, args)?;
         task.inject_checked("close", libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+        if address >= 0 && map.prot & libc::PROT_WRITE != 0 && map.flags & libc::MAP_PRIVATE != 0 {
+            self.bind_early(path, address as u64, map.len, map.offset, false)?;
+        }
         if address >= 0 && map.prot & libc::PROT_EXEC != 0 {
             let Some(task) = self.task.as_mut() else {
                 return Ok(address);

@@ -21,8 +21,10 @@
 //! - `residue.rs`: dead stack memory is wiped
 //! - `enabled.rs`: which threads can move
 //! - `timeouts.rs`: waits that end before their time
+//! - `binding.rs`: functions of libraries are bound at the start
 //! - `idle.rs`: what happens when none can: time passes, a peer speaks after all, the end
 
+mod binding;
 mod bounds;
 mod calls;
 mod context;

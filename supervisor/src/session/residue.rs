@@ -34,8 +34,9 @@ pub(super) struct Region {
 }
 
 impl Session {
-    /// Wipes what `tid`, which stands or ended at `regs`, left below its stack pointer.
-    pub(super) fn wipe_residue(&mut self, tid: Tid, regs: &Regs) -> Result<(), Failure> {
+    /// Wipes what `tid`, which stands or ended at `regs`, left below its stack pointer. `is_call`: it has just called a function, so there is nothing
+    /// alive right below either.
+    pub(super) fn wipe_residue(&mut self, tid: Tid, regs: &Regs, is_call: bool) -> Result<(), Failure> {
         let has_had_threads = self.model.next_tid > self.model.process.pid + 1;
         if !has_had_threads || self.ended.is_some() || self.is_on_alternate_stack(tid, regs.rsp) {
             return Ok(());
@@ -43,7 +44,8 @@ impl Session {
         let Some(stack) = self.stack_below(tid, regs)? else {
             return Ok(());
         };
-        let mut top = regs.rsp.saturating_sub(RED_ZONE);
+        let red_zone = if is_call { 0 } else { RED_ZONE };
+        let mut top = regs.rsp.saturating_sub(red_zone);
         let mut pages = [0; 2 * PAGE];
         while top > stack {
             // What is left of this page, and the next one: as a rule that is where the residue ends.

@@ -75,7 +75,9 @@ impl Session {
     /// The thread has parked again: the transition is over.
     pub(super) fn complete(&mut self, tid: Tid, operation: Operation, before: Regs) -> Result<Step, Failure> {
         let stands = self.contexts.get(&tid).map_or(before, |context| context.regs);
-        self.wipe_residue(tid, &stands)?;
+        let hook = self.contexts.get(&tid).and_then(|context| context.hook.as_ref());
+        let is_call = hook.is_some_and(|op| op.sync.is_some());
+        self.wipe_residue(tid, &stands, is_call)?;
         self.look_at_locks();
         self.moved(tid, &operation, &before);
         self.network.moved(&self.model);

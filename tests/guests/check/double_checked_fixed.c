@@ -1,0 +1,37 @@
+// Double-checked initialisation, in the right order: value, then flag. Who sees the flag without taking the lock sees the value.
+// modes: sync
+#include "guest.h"
+#include <assert.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, unrelated = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int is_ready;
+static int value;
+
+static int compute(void) {
+    pthread_mutex_lock(&unrelated);
+    pthread_mutex_unlock(&unrelated);
+    return 42;
+}
+
+static int get(void) {
+    if (!atomic_load_explicit(&is_ready, memory_order_acquire)) {
+        pthread_mutex_lock(&lock);
+        if (!atomic_load_explicit(&is_ready, memory_order_relaxed)) {
+            value = compute();
+            atomic_store_explicit(&is_ready, 1, memory_order_release);
+        }
+        pthread_mutex_unlock(&lock);
+    }
+    return value;
+}
+
+static void *user(void *argument) {
+    assert(get() == 42);
+    return argument;
+}
+
+int main(void) {
+    pthread_t one = start(user, NULL), other = start(user, NULL);
+    join(one);
+    join(other);
+}

@@ -42,10 +42,9 @@ impl Session {
         let Some(own) = frames.iter().find(|frame| frame.is_own) else {
             return String::new();
         };
-        let function = own
-            .function
-            .clone()
-            .unwrap_or_else(|| format!("{:#x}", own.address));
+        let Some(function) = &own.function else {
+            return own.to_string();
+        };
         match &own.source {
             Some(source) => {
                 let file = source

@@ -61,7 +61,7 @@ impl Alphabet {
     /// The cost of a transition in a search with this cache: a complete one, or so many states of it.
     fn search(&self, cache: &str, states: Option<u32>) -> Result<Cost> {
         let (port, n, m) = (free_port()?, self.connections, self.messages);
-        let mut command = Command::new(std::env::current_exe()?.with_file_name("tracefork-under-test"));
+        let mut command = Command::new(program()?);
         command.args(["check", "--quiet", "--json", "-", "--cache", cache]);
         if let Some(states) = states {
             command.args(["--max-states", &states.to_string()]);
@@ -218,4 +218,28 @@ fn at_write(session: &Session) -> Result<bool> {
     let thread = *enabled.first().context("the guest has ended")?;
     let pending = &session.model().thread(thread).pending;
     Ok(matches!(pending, Pending::Call(call) if call.sysno == Sysno::write))
+}
+
+/// The program that is measured, built as this one was. `cargo run --bin bench` alone builds only this one.
+fn program() -> Result<PathBuf> {
+    let name = "tracefork-under-test";
+    let program = std::env::current_exe()?.with_file_name(name);
+    if !program.exists() {
+        let mut build = Command::new(env!("CARGO"));
+        build.args([
+            "build",
+            "--quiet",
+            "--locked",
+            "-p",
+            env!("CARGO_PKG_NAME"),
+            "--bin",
+            name,
+        ]);
+        build.current_dir(env!("CARGO_MANIFEST_DIR"));
+        if !cfg!(debug_assertions) {
+            build.arg("--release");
+        }
+        ensure!(build.status()?.success(), "{name} cannot be built");
+    }
+    Ok(program)
 }

@@ -1,7 +1,7 @@
 //! The same steps in another order: a system in which no thread does more than it does on a given path.
 //!
 //! Most of what makes a counterexample hard to read is an unlucky order. Orders of the steps that it has are far fewer than all schedules, so a search
-//! among them alone gets through where one among all does not: eight philosophers need a hundredth of the steps.
+//! among them alone gets through where one among all does not.
 
 use crate::{Choice, Menu, Report, System};
 use std::collections::BTreeMap;

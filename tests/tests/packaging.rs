@@ -1,14 +1,14 @@
-//! The Debian package: what it is made of is there. `TRACEFORK_ALL=1` makes it, unpacks it and tries the program in it, with cargo-deb built for that
-//! if it is missing, which takes minutes.
+//! What is handed on: the workflow for users to copy, and the Debian package: what it is made of is there. `TRACEFORK_ALL=1` makes it, unpacks it and tries the
+//! program in it, with cargo-deb built for that if it is missing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tracefork_tests::command_under_test;
 use tracefork_tests::directives::End;
-use tracefork_tests::observe::{Scratch, TIME_LIMIT};
-use tracefork_tests::process;
+use tracefork_tests::observe::{Scratch, TIME_LIMIT, clean_command};
 use tracefork_tests::supervised::Tracefork;
+use tracefork_tests::{packages, process};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -79,10 +79,17 @@ fn the_package_installs_and_runs() {
         .expect("a directory")
         .join("tools");
     let mut install = Command::new(env!("CARGO"));
-    install
-        .args(["install", "cargo-deb", "--locked", "--root"])
-        .arg(&tools);
-    assert!(install.status().expect("cargo").success());
+    install.args([
+        "install",
+        "cargo-deb",
+        "--version",
+        "3.8.0",
+        "--locked",
+        "--debug",
+        "--quiet",
+        "--root",
+    ]);
+    assert!(install.arg(&tools).status().expect("cargo").success());
     let path = format!(
         "{}:{}",
         tools.join("bin").display(),
@@ -90,5 +97,29 @@ fn the_package_installs_and_runs() {
     );
     let mut test = Command::new(root().join("packaging/deb-test"));
     test.args(["--profile", "dev", "--unpack"]).env("PATH", path);
-    assert!(test.status().expect("it runs").success());
+    let tried = test.output().expect("it runs");
+    let said = String::from_utf8_lossy(&[tried.stdout, tried.stderr].concat()).into_owned();
+    assert!(tried.status.success(), "{said}");
+}
+
+/// The workflow to copy checks a program of the user's. Without one it must fail for that, and not for what it says to tracefork.
+#[test]
+fn the_workflow_to_copy_is_understood() {
+    let workflow = std::fs::read_to_string(root().join("docs/ci/github-actions.yml")).expect("a workflow");
+    let check = workflow.split("- name: Check\n").nth(1).expect("a step");
+    let script = check
+        .split("run: |\n")
+        .nth(1)
+        .and_then(|rest| rest.split("\n\n").next());
+    let scratch = Scratch::new().expect("a directory");
+    std::os::unix::fs::symlink(command_under_test!(), scratch.beside("tracefork")).expect("a link");
+    let mut shell = clean_command(Path::new("/bin/bash"), &scratch.work());
+    let path = format!("{}:{}", scratch.beside("").display(), packages::PATH);
+    shell
+        .args(["-e", "-c", script.expect("a script")])
+        .env("PATH", path);
+    let finished = process::run(shell, TIME_LIMIT).expect("it ends");
+    let said = String::from_utf8_lossy(&finished.stderr).into_owned();
+    assert_eq!(finished.end, End::Exit(4), "{said}");
+    assert!(said.contains("./server: no such program"), "{said}");
 }

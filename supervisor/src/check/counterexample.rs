@@ -25,45 +25,102 @@ pub struct Counterexample {
     pub stacks: Vec<String>,
 }
 
-/// Minimises a violating schedule by so much effort, executes it once more with everything recorded, and writes its trace.
-#[allow(clippy::too_many_arguments, reason = "called once; each is a different thing")]
-pub fn produce(
-    system: &mut CheckSystem,
-    options: &Options,
-    seed: u64,
-    dependent: &BTreeSet<u64>,
-    violation: &Violation,
-    is_only: bool,
-    path: &[Choice],
-    effort: u64,
-    directory: &Path,
-) -> Result<Counterexample, Failure> {
-    // One violation: any of its kind will do, and the simplest is best. Several: each its own counterexample.
-    let same = |other: &Violation| {
-        other.kind == violation.kind
-            && (is_only || (&other.message, other.thread) == (&violation.message, violation.thread))
-    };
-    let effort = || Effort {
-        steps: effort,
-        dependent: Some(dependent),
-        ..Effort::default()
-    };
-    let minimised = explore::minimise(system, path, &same, effort()).map_err(unwrap_failure)?;
-    let critical =
-        match explore::critical_transition(system, &minimised.path, effort()).map_err(unwrap_failure)? {
-            Critical::Step(step) => Some(step as u64),
-            Critical::Always | Critical::Unknown => None,
+/// How counterexamples of one search are made.
+pub struct Maker<'a> {
+    pub options: &'a Options,
+    pub seed: u64,
+    /// What the search has learned, see [`explore::Config::dependent`].
+    pub dependent: BTreeSet<u64>,
+    /// There is but one violation: any of its kind will do, and the simplest is best. Of several each has its own counterexample.
+    pub is_only: bool,
+    /// Where traces go.
+    pub directory: &'a Path,
+}
+
+impl Maker<'_> {
+    /// Minimises a violating schedule by so much effort, executes it once more with everything recorded, and writes its trace.
+    pub fn make(
+        &self,
+        system: &mut CheckSystem,
+        violation: &Violation,
+        path: &[Choice],
+        effort: u64,
+    ) -> Result<Counterexample, Failure> {
+        let same = |other: &Violation| {
+            other.kind == violation.kind
+                && (self.is_only || (&other.message, other.thread) == (&violation.message, violation.thread))
         };
-    record(
-        system,
-        options,
-        seed,
-        violation.kind,
-        &same,
-        minimised,
-        critical,
-        directory,
-    )
+        let effort = || Effort {
+            steps: effort,
+            dependent: Some(&self.dependent),
+            ..Effort::default()
+        };
+        let minimised = explore::minimise(system, path, &same, effort()).map_err(unwrap_failure)?;
+        let critical =
+            match explore::critical_transition(system, &minimised.path, effort()).map_err(unwrap_failure)? {
+                Critical::Step(step) => Some(step as u64),
+                Critical::Always | Critical::Unknown => None,
+            };
+        self.record(system, &same, minimised, critical)
+    }
+
+    fn record(
+        &self,
+        system: &CheckSystem,
+        same: &dyn Fn(&Violation) -> bool,
+        minimised: Minimised,
+        critical: Option<u64>,
+    ) -> Result<Counterexample, Failure> {
+        let mut session = Session::start(self.options.clone())?;
+        session.keep_journal();
+        let mut steps = Vec::with_capacity(minimised.path.len());
+        let mut locations = Vec::with_capacity(minimised.path.len());
+        for choice in &minimised.path {
+            locations.push(session.location(choice.thread));
+            steps.push(session.step_as(choice.thread, choice.alternative)?);
+        }
+        let end = session.end().cloned().unwrap_or(End::Cut);
+        let found = system.violations_of(&mut session)?;
+        let violation = found
+            .into_iter()
+            .find(|violation| same(violation))
+            .ok_or_else(|| {
+                Failure::desync("a counterexample did not show its violation when it was executed again")
+            })?;
+        for (step, location) in steps.iter().zip(&mut locations) {
+            annotate(&session, step, location);
+        }
+        let stacks = session.stacks();
+        let traffic = session.network().traffic();
+        let inputs = session.host().inputs();
+        session.finish();
+        let trace = Trace {
+            program: ProgramRecord::of(self.options)?,
+            config: self.options.config.clone(),
+            preempt: self.options.preempt,
+            seed: self.seed,
+            steps,
+            end,
+            locations,
+            communication: self.options.peers.recording()?,
+            traffic,
+            inputs,
+            finding: Some(Finding {
+                violation: violation.clone(),
+                preemptions: minimised.preemptions,
+                critical,
+            }),
+        };
+        let path = write(&trace, violation.kind.name(), self.directory);
+        Ok(Counterexample {
+            violation,
+            trace,
+            path,
+            preemptions: minimised.preemptions,
+            is_minimal: minimised.fewest_preemptions,
+            stacks,
+        })
+    }
 }
 
 fn unwrap_failure(failure: explore::Failure<Failure>) -> Failure {
@@ -71,68 +128,6 @@ fn unwrap_failure(failure: explore::Failure<Failure>) -> Failure {
         explore::Failure::System { error, .. } => error,
         other => Failure::desync(other.to_string()),
     }
-}
-
-#[allow(clippy::too_many_arguments, reason = "called once; each is a different thing")]
-fn record(
-    system: &CheckSystem,
-    options: &Options,
-    seed: u64,
-    kind: super::ViolationKind,
-    same: &dyn Fn(&Violation) -> bool,
-    minimised: Minimised,
-    critical: Option<u64>,
-    directory: &Path,
-) -> Result<Counterexample, Failure> {
-    let mut session = Session::start(options.clone())?;
-    session.keep_journal();
-    let mut steps = Vec::with_capacity(minimised.path.len());
-    let mut locations = Vec::with_capacity(minimised.path.len());
-    for choice in &minimised.path {
-        locations.push(session.location(choice.thread));
-        steps.push(session.step_as(choice.thread, choice.alternative)?);
-    }
-    let end = session.end().cloned().unwrap_or(End::Cut);
-    let found = system.violations_of(&mut session)?;
-    let violation = found
-        .into_iter()
-        .find(|violation| same(violation))
-        .ok_or_else(|| {
-            Failure::desync("a counterexample did not show its violation when it was executed again")
-        })?;
-    for (step, location) in steps.iter().zip(&mut locations) {
-        annotate(&session, step, location);
-    }
-    let stacks = session.stacks();
-    let traffic = session.network().traffic();
-    let inputs = session.host().inputs();
-    session.finish();
-    let trace = Trace {
-        program: ProgramRecord::of(options)?,
-        config: options.config.clone(),
-        preempt: options.preempt,
-        seed,
-        steps,
-        end,
-        locations,
-        communication: options.peers.recording()?,
-        traffic,
-        inputs,
-        finding: Some(Finding {
-            violation: violation.clone(),
-            preemptions: minimised.preemptions,
-            critical,
-        }),
-    };
-    let path = write(&trace, kind.name(), directory);
-    Ok(Counterexample {
-        violation,
-        trace,
-        path,
-        preemptions: minimised.preemptions,
-        is_minimal: minimised.fewest_preemptions,
-        stacks,
-    })
 }
 
 /// The file's name tells kind and content, so that the same counterexample is the same file.

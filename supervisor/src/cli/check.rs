@@ -1,8 +1,8 @@
 //! `tracefork check`: every schedule.
 
-use super::patience;
 use super::peers::PeerArgs;
 use super::run::{SutArgs, session_options, write_json};
+use super::{patience, verdict};
 use crate::check::counterexample::{self, Counterexample};
 use crate::check::graph::Graph;
 use crate::check::progress::Display;
@@ -10,10 +10,10 @@ use crate::check::stages;
 use crate::check::{CheckSystem, CheckpointChoice, Faults, Properties};
 use crate::cores::Core;
 use crate::error::{ExitCode, Failure};
-use crate::report::{self, Report, States};
+use crate::report::{self, Report};
 use crate::session::Options;
 use clap::ValueEnum;
-use explore::{Audit, Config, Coverage, Limit, Limits, Reduction, Search, SearchResult, Strategy};
+use explore::{Audit, Config, Limits, Reduction, Search, SearchResult, Strategy};
 use regex::bytes::Regex;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -247,7 +247,7 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
         super::pictures::write_graph(path, graph, &bad.collect::<Vec<_>>())?;
     }
     let found = counterexamples(args, &options, &result)?;
-    let mut report = make_report(args, &result, &found, backend);
+    let mut report = verdict::report(args.seed, &result, &found, backend);
     report.cache = cache;
     report.notes.extend(broken_off);
     report.notes.extend(super::peers::notes(&options.peers));
@@ -413,133 +413,24 @@ fn counterexamples(
         ..options.clone()
     };
     let mut bounded = system(args, bounded)?;
-    let dependent = result.learned.iter().flat_map(|pair| pair.sites).collect();
+    let maker = counterexample::Maker {
+        options,
+        seed: args.seed,
+        dependent: result.learned.iter().flat_map(|pair| pair.sites).collect(),
+        is_only: result.violations.len() == 1,
+        directory: &args.trace_dir,
+    };
     let mut found = Vec::new();
-    for violation in &result.violations {
-        let produce = |system: &mut CheckSystem, effort| {
-            counterexample::produce(
-                system,
-                options,
-                args.seed,
-                &dependent,
-                &violation.violation,
-                result.violations.len() == 1,
-                &violation.path,
-                effort,
-                &args.trace_dir,
-            )
-        };
-        found.push(match produce(&mut bounded, counterexample::EFFORT) {
-            // A thread computes without end on the way to something simpler.
-            Err(failure) if failure.code == ExitCode::Limit => {
-                produce(&mut system(args, options.clone())?, 0)?
-            }
-            made => made?,
-        });
+    for explore::Found { violation, path, .. } in &result.violations {
+        found.push(
+            match maker.make(&mut bounded, violation, path, counterexample::EFFORT) {
+                // A thread computes without end on the way to something simpler.
+                Err(failure) if failure.code == ExitCode::Limit => {
+                    maker.make(&mut system(args, options.clone())?, violation, path, 0)?
+                }
+                made => made?,
+            },
+        );
     }
     Ok(found)
-}
-
-fn make_report(
-    args: &Args,
-    result: &SearchResult<CheckSystem>,
-    found: &[Counterexample],
-    backend: String,
-) -> Report {
-    let counters = &result.counters;
-    let violations: Vec<report::Violation> = found.iter().map(violation).collect();
-    let verdict = match (violations.is_empty(), result.coverage) {
-        (false, _) => "violation",
-        (true, coverage) if coverage.is_complete() => "ok",
-        (true, _) => "incomplete",
-    };
-    let mut notes: Vec<String> = result.plan.notes.iter().map(|note| (*note).to_owned()).collect();
-    notes.extend(stages::note(result));
-    notes.extend(coverage_note(result.coverage));
-    if result.outcomes.is_empty() && verdict == "ok" {
-        notes.push("no schedule comes to an end: the program goes round in circles".to_owned());
-    }
-    if counters.executions == 0 && verdict == "incomplete" {
-        notes.push(format!(
-            "no schedule came to its end within {} steps: give more room, cut the paths (--max-depth), or sample whole schedules (--search random)",
-            counters.max_depth
-        ));
-    }
-    Report {
-        verdict,
-        violations,
-        states: States {
-            new: counters.states_new,
-            revisited: counters.states_revisited,
-        },
-        transitions: counters.transitions,
-        executions: counters.executions,
-        max_depth: counters.max_depth,
-        checkpoints: Some(report::Checkpoints {
-            backend,
-            taken: counters.marks_taken,
-            restored: counters.marks_restored,
-            live_max: counters.marks_live_max,
-            reexecuted_steps: counters.reexecuted_steps,
-        }),
-        audit: Some(report::Audit {
-            pairs: counters.audited_pairs,
-            steps: counters.audit_steps,
-            dependent: result.learned.len() as u64,
-        }),
-        outcomes: result
-            .outcomes
-            .iter()
-            .map(|(ending, &times)| ending.outcome(times))
-            .collect(),
-        notes,
-        time_s: result.elapsed.as_secs_f64(),
-        peak_rss_bytes: report::peak_rss_bytes(),
-        seed: args.seed,
-        version: env!("CARGO_PKG_VERSION"),
-        ..Report::default()
-    }
-}
-
-fn violation(found: &Counterexample) -> report::Violation {
-    report::Violation {
-        kind: found.violation.kind.name(),
-        message: found.violation.message.clone(),
-        thread: found.violation.thread,
-        trace: found.path.as_ref().ok().map(|path| path.display().to_string()),
-        steps: found.trace.steps.len() as u64,
-        preemptions: u64::from(found.preemptions),
-        stacks: found.stacks.clone(),
-    }
-}
-
-/// An honest account of what was not covered.
-fn coverage_note(coverage: Coverage) -> Option<String> {
-    let text = match coverage {
-        Coverage::Complete => return None,
-        Coverage::Bounded {
-            preemptions,
-            exact: true,
-        } => {
-            format!("no schedule needs more than {preemptions} preemptions: the bound left nothing out")
-        }
-        Coverage::Bounded {
-            preemptions,
-            exact: false,
-        } => {
-            format!("only schedules with at most {preemptions} preemptions were explored")
-        }
-        Coverage::Sampled => "single schedules were sampled: nothing is said about the others".to_owned(),
-        Coverage::Incomplete(limit) => match limit {
-            Limit::States => "the limit on states was reached".to_owned(),
-            Limit::Depth => "paths were cut at the depth limit; all else was explored".to_owned(),
-            Limit::Steps | Limit::Goal | Limit::Dependent => "the limit on steps was reached".to_owned(),
-            Limit::Time => "the time limit was reached".to_owned(),
-            Limit::Memory => "the memory limit was reached".to_owned(),
-            Limit::Stopped => "interrupted".to_owned(),
-            Limit::Violations => "the search stopped at a violation; --keep-going goes on".to_owned(),
-            Limit::Failure => "the search failed".to_owned(),
-        },
-    };
-    Some(text)
 }

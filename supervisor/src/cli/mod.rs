@@ -15,6 +15,7 @@ mod show;
 mod style;
 mod summary;
 mod sweep;
+mod verdict;
 
 use crate::error::{ExitCode as Code, Failure};
 use crate::hooks::Preempt;

@@ -1,0 +1,111 @@
+//! From the result of a search to its report: the verdict, and an honest account of what it rests on.
+
+use crate::check::counterexample::Counterexample;
+use crate::check::{CheckSystem, stages};
+use crate::report::{self, Report, States};
+use explore::{Coverage, Limit, SearchResult};
+
+/// What a search has found, and what it says about the program.
+pub fn report(
+    seed: u64,
+    result: &SearchResult<CheckSystem>,
+    found: &[Counterexample],
+    backend: String,
+) -> Report {
+    let counters = &result.counters;
+    let violations: Vec<report::Violation> = found.iter().map(violation).collect();
+    let verdict = match (violations.is_empty(), result.coverage) {
+        (false, _) => "violation",
+        (true, coverage) if coverage.is_complete() => "ok",
+        (true, _) => "incomplete",
+    };
+    let mut notes: Vec<String> = result.plan.notes.iter().map(|note| (*note).to_owned()).collect();
+    notes.extend(stages::note(result));
+    notes.extend(coverage_note(result.coverage));
+    if result.outcomes.is_empty() && verdict == "ok" {
+        notes.push("no schedule comes to an end: the program goes round in circles".to_owned());
+    }
+    if counters.executions == 0 && verdict == "incomplete" {
+        notes.push(format!(
+            "no schedule came to its end within {} steps: give more room, cut the paths (--max-depth), or sample whole schedules (--search random)",
+            counters.max_depth
+        ));
+    }
+    Report {
+        verdict,
+        violations,
+        states: States {
+            new: counters.states_new,
+            revisited: counters.states_revisited,
+        },
+        transitions: counters.transitions,
+        executions: counters.executions,
+        max_depth: counters.max_depth,
+        checkpoints: Some(report::Checkpoints {
+            backend,
+            taken: counters.marks_taken,
+            restored: counters.marks_restored,
+            live_max: counters.marks_live_max,
+            reexecuted_steps: counters.reexecuted_steps,
+        }),
+        audit: Some(report::Audit {
+            pairs: counters.audited_pairs,
+            steps: counters.audit_steps,
+            dependent: result.learned.len() as u64,
+        }),
+        outcomes: result
+            .outcomes
+            .iter()
+            .map(|(ending, &times)| ending.outcome(times))
+            .collect(),
+        notes,
+        time_s: result.elapsed.as_secs_f64(),
+        peak_rss_bytes: report::peak_rss_bytes(),
+        seed,
+        version: env!("CARGO_PKG_VERSION"),
+        ..Report::default()
+    }
+}
+
+fn violation(found: &Counterexample) -> report::Violation {
+    report::Violation {
+        kind: found.violation.kind.name(),
+        message: found.violation.message.clone(),
+        thread: found.violation.thread,
+        trace: found.path.as_ref().ok().map(|path| path.display().to_string()),
+        steps: found.trace.steps.len() as u64,
+        preemptions: u64::from(found.preemptions),
+        stacks: found.stacks.clone(),
+    }
+}
+
+/// An honest account of what was not covered.
+fn coverage_note(coverage: Coverage) -> Option<String> {
+    let text = match coverage {
+        Coverage::Complete => return None,
+        Coverage::Bounded {
+            preemptions,
+            exact: true,
+        } => {
+            format!("no schedule needs more than {preemptions} preemptions: the bound left nothing out")
+        }
+        Coverage::Bounded {
+            preemptions,
+            exact: false,
+        } => {
+            format!("only schedules with at most {preemptions} preemptions were explored")
+        }
+        Coverage::Sampled => "single schedules were sampled: nothing is said about the others".to_owned(),
+        Coverage::Incomplete(limit) => match limit {
+            Limit::States => "the limit on states was reached".to_owned(),
+            Limit::Depth => "paths were cut at the depth limit; all else was explored".to_owned(),
+            Limit::Steps | Limit::Goal | Limit::Dependent => "the limit on steps was reached".to_owned(),
+            Limit::Time => "the time limit was reached".to_owned(),
+            Limit::Memory => "the memory limit was reached".to_owned(),
+            Limit::Stopped => "interrupted".to_owned(),
+            Limit::Violations => "the search stopped at a violation; --keep-going goes on".to_owned(),
+            Limit::Failure => "the search failed".to_owned(),
+        },
+    };
+    Some(text)
+}

@@ -75,6 +75,8 @@ pub struct Limits {
     pub time: Option<Duration>,
     /// Bytes, as told by [`crate::Search::memory_use`].
     pub memory: Option<u64>,
+    /// From so many transitions on, the search ends if fewer than half of its paths so far have come to an outcome of their own.
+    pub repetition: Option<u64>,
 }
 
 /// All settings of a search.

@@ -34,6 +34,8 @@ counters! {
     executions,
     /// Of these, paths that ended with nothing enabled though the system did not report an end.
     dead_ends,
+    /// Different outcomes so far.
+    outcomes,
     /// The length of the longest path so far.
     max_depth,
     /// Paths cut by the depth limit.

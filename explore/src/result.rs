@@ -37,6 +37,8 @@ pub enum Limit {
     Failure,
     /// Operations that were announced as independent are not, so too much was left out. To be made again with what was learned.
     Dependent,
+    /// [`crate::Limits::repetition`].
+    Repetition,
     /// An internal search has found what it was after.
     Goal,
 }

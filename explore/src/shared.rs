@@ -146,11 +146,20 @@ impl<'a, S: System> Shared<'a, S> {
             Limit::Time
         } else if reached(limits.memory, self.memory.load(Relaxed)) {
             Limit::Memory
+        } else if reached(limits.repetition, steps) && self.repeats_itself() {
+            Limit::Repetition
         } else {
             return false;
         };
         self.halt(reason);
         true
+    }
+
+    /// Do most paths come to what was known?
+    fn repeats_itself(&self) -> bool {
+        let progress = self.progress;
+        let paths = progress.executions.load(Relaxed) + progress.sleep_blocked.load(Relaxed);
+        paths > 2 * progress.outcomes.load(Relaxed)
     }
 
     /// Reserves one live mark out of the budget.
@@ -183,7 +192,11 @@ impl<'a, S: System> Shared<'a, S> {
             add(&self.progress.executions, 1);
         }
         match outcome {
-            Some(outcome) => *self.findings().outcomes.entry(outcome).or_default() += u64::from(counts),
+            Some(outcome) => {
+                let outcomes = &mut self.findings().outcomes;
+                *outcomes.entry(outcome).or_default() += u64::from(counts);
+                self.progress.outcomes.store(outcomes.len() as u64, Relaxed);
+            }
             None => drop(add(&self.progress.dead_ends, u64::from(counts))),
         }
     }

@@ -518,6 +518,33 @@ fn limits_end_the_search_and_say_so() {
 }
 
 #[test]
+fn a_search_that_comes_to_the_same_again_and_again_can_be_ended() {
+    let ended = |program: &Program| {
+        let limits = Limits {
+            repetition: Some(20),
+            ..Limits::default()
+        };
+        let config = Config {
+            limits,
+            ..stateless(Reduction::Dpor)
+        };
+        run(program, config)
+    };
+    // All orders of three writers with three writes: few outcomes.
+    let same = ended(&writers(3, 3, true));
+    assert_eq!(same.coverage, Coverage::Incomplete(Limit::Repetition));
+    assert!(same.counters.executions > 2 * same.outcomes.len() as u64);
+    // All orders in which three threads print twice: each is an outcome.
+    let prints = |t| vec![Op::Set(t, t + 1), Op::Load(t), Op::Print, Op::Print];
+    let different = ended(&Program::new((0..3).map(prints).collect()));
+    assert_eq!(different.coverage, Coverage::Complete);
+    assert_eq!(
+        (different.outcomes.len() as u64, different.counters.outcomes),
+        (interleavings(3, 2), interleavings(3, 2))
+    );
+}
+
+#[test]
 fn memory_and_the_stop_flag_are_asked() {
     let program = writers(3, 3, true);
     let asked = AtomicU64::new(0);

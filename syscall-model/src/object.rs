@@ -29,8 +29,12 @@ pub enum Object {
     Clock,
     /// How many connections were opened to this address, and who is bound to it.
     Destination(Endpoint),
-    /// One client process: what is said to it on any of its connections.
+    /// One client process: what it says, on any of its connections.
     Client(u32),
+    /// What was said to other programs on a connection, by the number of the channel; what came back is the channel itself.
+    Said(u32),
+    /// What was said to one client process, on any of its connections.
+    Told(u32),
     /// Who is accepted next.
     Clients,
     /// Anything: dependent with every operation.
@@ -48,20 +52,24 @@ pub enum Access {
 pub struct Touch {
     pub object: Object,
     pub access: Access,
+    /// Only if another program answers what the operation tells it, which is not known before.
+    pub if_answered: bool,
 }
 
 impl Touch {
-    pub fn read(object: Object) -> Self {
+    pub fn new(object: Object, access: Access) -> Self {
         Self {
             object,
-            access: Access::Read,
+            access,
+            if_answered: false,
         }
     }
 
+    pub fn read(object: Object) -> Self {
+        Self::new(object, Access::Read)
+    }
+
     pub fn write(object: Object) -> Self {
-        Self {
-            object,
-            access: Access::Write,
-        }
+        Self::new(object, Access::Write)
     }
 }

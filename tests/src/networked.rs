@@ -5,6 +5,7 @@ use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use libtest_mimic::{Failed, Trial};
@@ -66,6 +67,8 @@ pub struct Session {
     pub scratch: Scratch,
     pub port: u16,
     pub options: Vec<String>,
+    /// When it hangs, for all we know.
+    pub patience: Duration,
 }
 
 /// What a check said.
@@ -82,6 +85,11 @@ impl Session {
             scratch,
             port: free_port()?,
             options: Vec::new(),
+            // The largest programs are only explored where time is no matter.
+            patience: match std::env::var_os("TRACEFORK_ALL") {
+                Some(_) => 12 * TIME_LIMIT,
+                None => TIME_LIMIT,
+            },
         })
     }
 
@@ -140,12 +148,7 @@ impl Session {
             .arg("--json")
             .arg(&json);
         command.args(&self.options).arg("--").arg(program).args(args);
-        // The largest programs are only explored where time is no matter.
-        let limit = match std::env::var_os("TRACEFORK_ALL") {
-            Some(_) => 12 * TIME_LIMIT,
-            None => TIME_LIMIT,
-        };
-        let finished = process::run(command, limit)?;
+        let finished = process::run(command, self.patience)?;
         let text = fs::read_to_string(&json).unwrap_or_default();
         Ok(Report {
             json: serde_json::from_str(&text).unwrap_or_default(),

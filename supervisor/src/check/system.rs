@@ -327,8 +327,13 @@ impl System for CheckSystem {
             0 => session.footprint(choice.thread),
             _ => Footprint::global(),
         };
+        let in_silence = match choice.alternative {
+            0 => session.footprint_in_silence(choice.thread),
+            _ => None,
+        };
         session.step_as(choice.thread, choice.alternative)?;
         let mut report = StepReport::running();
+        report.performed = in_silence.filter(|_| session.network().was_silent());
         if session.model().clock.now() != time || session.took_memory() {
             // Time passed for everybody; memory is gone for everybody.
             report.performed = Some(announced.clone().and_global());

@@ -99,7 +99,9 @@ fn coverage_note(coverage: Coverage) -> Option<String> {
         Coverage::Incomplete(limit) => match limit {
             Limit::States => "the limit on states was reached".to_owned(),
             Limit::Depth => "paths were cut at the depth limit; all else was explored".to_owned(),
-            Limit::Steps | Limit::Goal | Limit::Dependent => "the limit on steps was reached".to_owned(),
+            Limit::Steps | Limit::Repetition | Limit::Goal | Limit::Dependent => {
+                "the limit on steps was reached".to_owned()
+            }
             Limit::Time => "the time limit was reached".to_owned(),
             Limit::Memory => "the memory limit was reached".to_owned(),
             Limit::Stopped => "interrupted".to_owned(),

@@ -235,6 +235,8 @@ pub struct PeerNetwork {
     base: PeerState,
     failure: Option<PeerError>,
     journal: Option<Journal>,
+    /// Whether peers were told something in this step and none of them said anything; unknown if they were told nothing.
+    silence: Option<bool>,
     /// The peers' name of the connection that was last read or written: it is usually the next one too.
     last: Option<(Key, ConnKey)>,
 }
@@ -248,6 +250,7 @@ impl PeerNetwork {
             base: PeerState::new(),
             failure: None,
             journal: None,
+            silence: None,
             last: None,
         };
         network.go_to(PeerState::new())?;
@@ -279,6 +282,16 @@ impl PeerNetwork {
         if let Some(journal) = &mut self.journal {
             journal.look(model);
         }
+    }
+
+    /// A step begins.
+    pub fn step_begins(&mut self) {
+        self.silence = None;
+    }
+
+    /// Were peers told something in this step, and nothing came back?
+    pub fn was_silent(&self) -> bool {
+        self.silence == Some(true)
     }
 
     /// A step is over.
@@ -516,6 +529,10 @@ impl Network for PeerNetwork {
             Arrival::Nothing => {}
         }
         arrival
+    }
+
+    fn settled(&mut self, is_silence: bool) {
+        self.silence = Some(is_silence && self.silence != Some(false));
     }
 }
 

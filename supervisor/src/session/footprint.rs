@@ -12,6 +12,17 @@ use xxhash_rust::xxh3::Xxh3;
 impl Session {
     /// The footprint of what this thread does next, up to its next parking point.
     pub fn footprint(&self, tid: Tid) -> Footprint {
+        self.footprint_of(tid, |_| true)
+    }
+
+    /// The footprint if no peer answers, where that is another one.
+    pub fn footprint_in_silence(&self, tid: Tid) -> Option<Footprint> {
+        let touches = &self.contexts.get(&tid)?.touches;
+        let differs = touches.iter().any(|touch| touch.if_answered);
+        differs.then(|| self.footprint_of(tid, |touch| !touch.if_answered))
+    }
+
+    fn footprint_of(&self, tid: Tid, counts: impl Fn(&Touch) -> bool) -> Footprint {
         let thread = self.model.thread(tid);
         if self.model.signals.deliverable(thread).is_some() {
             // A handler may do anything, and its arrival is an order that the program can see.
@@ -23,9 +34,9 @@ impl Session {
         let footprint = match &thread.pending {
             // Its maker wrote this object: a thread begins after it was made.
             Pending::Start => Footprint::write(key(&Object::Thread(tid))),
-            Pending::Call(call) => self.call_footprint(call, context),
+            Pending::Call(call) => self.call_footprint(call, context, counts),
             Pending::Hook(_) => context.hook.as_ref().map_or(Footprint::global(), hook_footprint),
-            Pending::Return(_) => touched(&context.touches),
+            Pending::Return(_) => touched(context.touches.iter().filter(|touch| counts(touch))),
             Pending::Spin | Pending::Running => Footprint::global(),
         };
         // A function that has not returned works on, beyond the operation before which the thread stands.
@@ -58,8 +69,8 @@ impl Session {
         Some(hasher.finish())
     }
 
-    fn call_footprint(&self, call: &Call, context: &Context) -> Footprint {
-        let footprint = touched(&context.touches);
+    fn call_footprint(&self, call: &Call, context: &Context, counts: impl Fn(&Touch) -> bool) -> Footprint {
+        let footprint = touched(context.touches.iter().filter(|touch| counts(touch)));
         match call.sysno {
             Sysno::exit_group => Footprint::ending(),
             // Fairness looks at all threads; this one closes whatever is in a range.
@@ -184,8 +195,8 @@ fn accessed(spans: &[(Range<u64>, bool)]) -> Footprint {
         })
 }
 
-fn touched(touches: &[Touch]) -> Footprint {
-    touches.iter().fold(Footprint::local(), |footprint, touch| {
+fn touched<'a>(touches: impl Iterator<Item = &'a Touch>) -> Footprint {
+    touches.fold(Footprint::local(), |footprint, touch| {
         match (&touch.object, touch.access) {
             (Object::Everything, _) => footprint.and_global(),
             (object, Access::Read) => footprint.and_read(key(object)),

@@ -8,7 +8,7 @@ use crate::error::Failure;
 use crate::trace::End;
 use peers::PeerState;
 use syscall_model::clock::Nanos;
-use syscall_model::net::mirror;
+use syscall_model::net::{Network, mirror};
 use syscall_model::{Tid, WaitFor};
 
 /// A server that wakes up again and again only to look at its clients is idle after so many times.
@@ -69,6 +69,9 @@ impl Session {
         }
         let changed = mirror::refresh(&mut self.model, &mut self.network);
         self.network.take_failure()?;
+        if changed {
+            self.network.settled(false);
+        }
         Ok(changed)
     }
 

@@ -64,6 +64,7 @@ impl Session {
     /// Performs the operation of a transition; where the thread stood before.
     pub(super) fn begin(&mut self, tid: Tid) -> Result<(Operation, Flow, Regs), Failure> {
         self.transit = Transit::default();
+        self.network.step_begins();
         self.model.clock.visible_operation();
         self.load(tid)?;
         let before = self.context(tid).regs;
@@ -95,6 +96,7 @@ impl Session {
     /// The step in which no thread moved: a timer has fired before its time.
     pub(super) fn time_passed(&mut self) -> Result<Step, Failure> {
         self.transit = Transit::default();
+        self.network.step_begins();
         self.progressed();
         self.settle()?;
         self.network.step_over(&self.model);

@@ -245,12 +245,7 @@ fn touch_kind(model: &Model, kind: &Kind, how: Use, out: &mut Vec<Touch>) {
     } else {
         Access::Write
     };
-    let mut touch = |id: u32, access| {
-        out.push(Touch {
-            object: Object::Channel(id),
-            access,
-        });
-    };
+    let mut touch = |id: u32, access| out.push(Touch::new(Object::Channel(id), access));
     let mut ends = vec![kind.clone()];
     match kind {
         Kind::PipeReader(id) | Kind::PipeWriter(id) => {
@@ -280,10 +275,7 @@ fn touch_kind(model: &Model, kind: &Kind, how: Use, out: &mut Vec<Touch>) {
                 ends.push(Kind::Socket(peer));
             }
         }
-        Kind::SignalFd(_) => out.push(Touch {
-            object: Object::Process,
-            access,
-        }),
+        Kind::SignalFd(_) => out.push(Touch::new(Object::Process, access)),
         Kind::Epoll(id) => {
             touch(id.0, access);
             if let Some(epoll) = model.channels.epolls.get(id) {
@@ -297,12 +289,24 @@ fn touch_kind(model: &Model, kind: &Kind, how: Use, out: &mut Vec<Touch>) {
     if how != Use::Poll {
         let watching = model.channels.epolls.iter();
         let watching = watching.filter(|(_, epoll)| ends.iter().any(|end| epoll.watches(end)));
-        out.extend(watching.map(|(id, _)| Touch::write(Object::Channel(id.0))));
+        let if_answered = says_to_a_stream(model, kind, how);
+        out.extend(watching.map(|(id, _)| Touch {
+            if_answered,
+            ..Touch::write(Object::Channel(id.0))
+        }));
     }
 }
 
+/// Is it a write to a stream at whose other end is another program?
+fn says_to_a_stream(model: &Model, kind: &Kind, how: Use) -> bool {
+    let Kind::Socket(id) = kind else { return false };
+    let socket = model.channels.sockets.get(id);
+    how == Use::Write && socket.is_some_and(|s| matches!(s.link, socket::Link::Peer(_)))
+}
+
 /// Operations on sockets that peers are at the other end of. What is written may be answered at once, so a write changes
-/// what can be read; and a client that is told something may answer on another of its connections, or open a new one.
+/// what can be read; and a client that is told something may answer on another of its connections, or open a new one. But a peer that is told something and says
+/// nothing leaves all that can be read as it was: then the write is in no reader's way.
 fn touch_network(model: &Model, id: ChannelId, how: Use, ends: &mut Vec<Kind>, out: &mut Vec<Touch>) {
     let Some(socket) = model.channels.sockets.get(&id) else {
         return;
@@ -311,10 +315,15 @@ fn touch_network(model: &Model, id: ChannelId, how: Use, ends: &mut Vec<Kind>, o
         Use::Poll => Access::Read,
         Use::Read | Use::Write | Use::Change => Access::Write,
     };
+    let if_answered = says_to_a_stream(model, &Kind::Socket(id), how);
+    let says = matches!(how, Use::Write | Use::Change);
     out.push(Touch {
-        object: Object::Channel(id.0),
-        access,
+        if_answered,
+        ..Touch::new(Object::Channel(id.0), access)
     });
+    if says {
+        out.push(Touch::write(Object::Said(id.0)));
+    }
     if socket.listening.is_some() || socket.serves {
         out.push(Touch::write(Object::Clients));
     }
@@ -325,13 +334,13 @@ fn touch_network(model: &Model, id: ChannelId, how: Use, ends: &mut Vec<Kind>, o
         ends.extend(others.map(|(id, _)| Kind::Socket(*id)));
     }
     if let Some(client) = socket.client {
-        let says = matches!(how, Use::Write | Use::Change);
         let access = if says { Access::Write } else { Access::Read };
         out.push(Touch {
-            object: Object::Client(client),
-            access,
+            if_answered,
+            ..Touch::new(Object::Client(client), access)
         });
         if says {
+            out.push(Touch::write(Object::Told(client)));
             // Only accepting minds the order of what different clients are told.
             out.push(Touch::read(Object::Clients));
             let others = model.channels.sockets.iter();

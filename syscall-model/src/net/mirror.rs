@@ -26,6 +26,8 @@ pub fn settle(model: &mut Model, net: &mut dyn Network) {
         return;
     }
     model.channels.stale = false;
+    let says_nothing = outbox.is_empty();
+    let says_bytes = !says_nothing && outbox.iter().all(|told| matches!(told, Told::Bytes(..)));
     for told in outbox {
         match told {
             Told::Bytes(key, data) => net.write(&key, &data),
@@ -34,7 +36,10 @@ pub fn settle(model: &mut Model, net: &mut dyn Network) {
             Told::Close(key) => net.close(&key),
         }
     }
-    refresh(model, net);
+    let something_came = refresh(model, net);
+    if something_came || !says_nothing {
+        net.settled(says_bytes && !something_came);
+    }
 }
 
 /// Takes in what has come on every connection, and whether somebody wants to be accepted. True if anything changed.

@@ -70,6 +70,8 @@ pub trait Network {
     fn close(&mut self, key: &Key);
     /// Takes what has come in: at most `max` bytes, or one datagram.
     fn read(&mut self, key: &Key, max: usize) -> Arrival;
+    /// All that a call had to say was said, and what came of it was taken in. `is_silence`: streams were written to, and nothing came.
+    fn settled(&mut self, is_silence: bool);
 }
 
 /// A machine on its own: no peer anywhere. The program can still talk to itself.
@@ -106,4 +108,6 @@ impl Network for NoNetwork {
     fn read(&mut self, _: &Key, _: usize) -> Arrival {
         Arrival::Nothing
     }
+
+    fn settled(&mut self, _: bool) {}
 }

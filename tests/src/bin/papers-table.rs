@@ -3,6 +3,8 @@
 //! `cargo run --release -p tracefork-tests --bin papers-table [LARGEST] > docs/papers-table.md` where LARGEST is the time that one search may take
 //! (default 60s). What does not finish in that time is said so.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tracefork_tests::directives::End;
@@ -126,7 +128,8 @@ comparable is what is explored, and the cache's figures, which do not depend on 
 ";
 
 fn main() -> Result<()> {
-    let limit = std::env::args().nth(1).unwrap_or_else(|| "60s".to_owned());
+    // As long as the papers' programs were given.
+    let limit = std::env::args().nth(1).unwrap_or_else(|| "1h".to_owned());
     let tracefork = Tracefork::new(&std::env::current_exe()?.with_file_name("tracefork-under-test"));
     println!("{INTRODUCTION}");
     println!(
@@ -144,7 +147,10 @@ fn main() -> Result<()> {
 }
 
 fn search(tracefork: &Tracefork, row: &Row, limit: &str, cache: &str) -> Result<(End, Value)> {
-    let session = Session::new()?.peer(row.peer)?;
+    let session = Session {
+        patience: Duration::from_secs(2 * 3600),
+        ..Session::new()?.peer(row.peer)?
+    };
     let session = session.with(&["--cache", cache, "--time-limit", limit]);
     let report = session.check_guest(tracefork, row.guest, row.args)?;
     ensure!(

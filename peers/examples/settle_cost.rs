@@ -49,7 +49,7 @@ fn main() -> Result<std::process::ExitCode, Box<dyn Error>> {
     })?;
 
     let mut state = PeerState::new();
-    let key = world.open(&mut state, &address)?.ok_or("nobody listens")?;
+    let key = world.open(&mut state, &address)?.map_err(|_| "nobody listens")?;
     let fork = state.clone();
     let conversation = |world: &mut PeerWorld, mut state: PeerState| {
         timed(|round| {

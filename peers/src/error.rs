@@ -1,7 +1,9 @@
 //! What can go wrong with peers. Every variant ends a run with exit code 5, so every message must say which peer, what it did, and what was expected.
 
+use crate::address::Address;
 use crate::answer::{Answer, StreamEnd};
 use std::fmt::Write as _;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// A failure of a peer or of the cache.
@@ -115,6 +117,14 @@ pub enum PeerError {
         /// Why it failed.
         source: std::io::Error,
     },
+    /// A connection did not come to be, and not for lack of anything here: for the program under test that is an answer like any other.
+    #[error("connecting to {address}: {}", std::io::Error::from_raw_os_error(*.errno))]
+    NoWay {
+        /// Where to.
+        address: String,
+        /// What the program is told.
+        errno: i32,
+    },
     /// A cache file is damaged or not ours.
     #[error("cache file {}: {reason}", path.display())]
     CacheFile {
@@ -134,6 +144,25 @@ impl PeerError {
         let what = what.into();
         move |source| PeerError::Io { what, source }
     }
+
+    /// Why a connection did not come to be: the network's doing, or this machine has no more of something.
+    pub(crate) fn connecting(address: &Address, source: std::io::Error) -> PeerError {
+        let address = address.to_string();
+        let errno = match (source.raw_os_error(), source.kind()) {
+            (None, ErrorKind::TimedOut) => libc::ETIMEDOUT,
+            (errno, _) => errno.unwrap_or(0),
+        };
+        match errno {
+            libc::ECONNREFUSED | libc::ECONNRESET | libc::ETIMEDOUT | libc::ENOENT | libc::EPROTOTYPE => {}
+            libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::EHOSTDOWN => {}
+            libc::EACCES | libc::EPERM | libc::EINVAL | libc::EAFNOSUPPORT => {}
+            _ => {
+                let what = format!("connecting to {address}");
+                return PeerError::Io { what, source };
+            }
+        }
+        PeerError::NoWay { address, errno }
+    }
 }
 
 fn ended(status: i32) -> String {
@@ -141,6 +170,15 @@ fn ended(status: i32) -> String {
         format!("killed by signal {}", -status)
     } else {
         format!("exit status {status}")
+    }
+}
+
+/// The same as part of a sentence.
+pub(crate) fn ended_with(status: i32) -> String {
+    if status < 0 {
+        format!("it was killed by signal {}", -status)
+    } else {
+        format!("it ended with status {status}")
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Physical {
     pub heard: Answer,
     /// The process's end has been heard.
     pub ended: bool,
+    /// When it was last waited for, the peer waited for something else: it has not read what it was told, or not even taken the connection.
+    pub ignored: bool,
     /// When it was last used, on the world's own clock.
     pub used: u64,
 }
@@ -45,6 +47,7 @@ impl Physical {
             server,
             heard: Answer::default(),
             ended: false,
+            ignored: false,
             used: 0,
         }
     }

@@ -197,7 +197,7 @@ impl PeerWorld {
             counters.hits, counters.misses, counters.logical_connections, counters.physical_connections
         );
         for (key, tree) in self.trees() {
-            let note = if tree.refused { ", refused" } else { "" };
+            let note = if tree.refused.is_some() { ", refused" } else { "" };
             let _ = writeln!(
                 out,
                 "<h2>{}</h2>\n<p>{} hits, {} misses, {} leaves{note}</p>\n<div class=\"tree\">",

@@ -119,7 +119,7 @@ impl PeerWorld {
     pub fn render_text(&self) -> String {
         let mut out = String::new();
         for (key, tree) in self.trees() {
-            let note = if tree.refused { " (refused)" } else { "" };
+            let note = if tree.refused.is_some() { " (refused)" } else { "" };
             let _ = writeln!(
                 out,
                 "{key}{note}: hits {}, misses {}, leaves {}",

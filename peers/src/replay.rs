@@ -3,8 +3,8 @@
 use crate::address::Address;
 use crate::answer::{Answer, StreamEnd};
 use crate::channel::Link;
-use crate::error::{PeerError, show};
-use crate::inspect::Watch;
+use crate::error::{PeerError, ended_with, show};
+use crate::inspect::{Doing, Watch};
 use crate::path::Step;
 use crate::physical::Physical;
 use crate::position::Segment;
@@ -84,9 +84,8 @@ impl PeerWorld {
         let tree = physical.tree;
         let name = self.keys[tree].to_string();
         let links = physical.links.len();
-        let mut said = self
-            .ground
-            .settle(&mut physical, &mut self.physicals, &self.config, &name)?;
+        let mut said = self.hear(&mut physical, &name)?;
+        never_came(&mut physical, &said)?;
         let has_ended = said.speeches().any(|(_, speech)| speech.end != StreamEnd::Open);
         if let Some(expected) = self.trees[tree].answer(pos).cloned() {
             // It had been late the first time, so it may be late again.
@@ -117,6 +116,34 @@ impl PeerWorld {
             Some(server) if has_ended => self.ensure_alive(server),
             Some(server) => self.check_alive(server),
         }
+    }
+
+    /// Waits for an answer. A server that takes no notice of the connection at all may serve one at a time, and then it is the others that keep
+    /// it, of which the SUT may have closed all: they are closed here, to be opened again when they are needed.
+    fn hear(&mut self, physical: &mut Physical, name: &str) -> Result<Answer, PeerError> {
+        let said = self
+            .ground
+            .settle(physical, &mut self.physicals, &self.config, name)?;
+        if said.is_empty() && physical.ignored && self.make_way(physical.tree) {
+            return self
+                .ground
+                .settle(physical, &mut self.physicals, &self.config, name);
+        }
+        Ok(said)
+    }
+
+    /// Closes all other connections to the place that this tree's connection goes to; true if there were any.
+    fn make_way(&mut self, tree: usize) -> bool {
+        let TreeKey::Server(address, _) = &self.keys[tree] else {
+            return false;
+        };
+        let before = self.physicals.len();
+        let same = |other: usize| matches!(&self.keys[other], TreeKey::Server(to, _) if to == address);
+        self.physicals.retain(|_, other| !same(other.tree));
+        if self.physicals.len() < before {
+            self.one_at_a_time.insert(address.clone());
+        }
+        self.physicals.len() < before
     }
 
     fn contradiction(
@@ -218,9 +245,7 @@ impl PeerWorld {
         let physical = match self.keys[tree].clone() {
             TreeKey::Client(index) => self.launch_client(tree, index)?,
             TreeKey::Server(address, _) => match self.connect(tree, &address) {
-                Err(PeerError::Io { source, .. })
-                    if is_refusal(&source) && self.trees[tree].answer(Tree::root().pos).is_some() =>
-                {
+                Err(PeerError::NoWay { .. }) if self.trees[tree].answer(Tree::root().pos).is_some() => {
                     return Err(self.refuses(tree, &address));
                 }
                 result => result?,
@@ -289,23 +314,41 @@ impl PeerWorld {
 
     fn connect(&mut self, tree: usize, address: &Address) -> Result<Physical, PeerError> {
         let mut server = self.server_of(tree, address);
-        let what = format!("connecting to {address}");
+        let failed = |source| PeerError::connecting(address, source);
         let link = match Link::connect(address, self.config.connect_bound) {
             Err(error) if is_refusal(&error) => {
                 // A server that serves one connection and is then done is started again; one that failed is reported.
                 if !self.restart_ended_servers()? {
-                    return Err(PeerError::Io { what, source: error });
+                    return Err(failed(error));
                 }
                 server = self.server_of(tree, address);
-                Link::connect(address, self.config.connect_bound).map_err(PeerError::io(what))?
+                Link::connect(address, self.config.connect_bound).map_err(failed)?
             }
-            result => result.map_err(PeerError::io(what))?,
+            result => result.map_err(failed)?,
         };
         Ok(Physical::new(tree, vec![link], None, server))
     }
 }
 
+/// A client that has ended without ever having connected is none: its command is wrong, or it could not find the SUT.
+fn never_came(physical: &mut Physical, said: &Answer) -> Result<(), PeerError> {
+    let (Some((process, watch)), Some(status), true) =
+        (&mut physical.client, said.exit, physical.links.is_empty())
+    else {
+        return Ok(());
+    };
+    // Status 0 with processes left: it went into the background.
+    if status == 0 && watch.look().0 != Doing::Gone {
+        return Ok(());
+    }
+    Err(PeerError::Start {
+        name: process.name.clone(),
+        reason: format!("{} before it connected", ended_with(status)),
+        last_output: process.last_output(),
+    })
+}
+
 /// Nobody listens there.
-pub(crate) fn is_refusal(error: &std::io::Error) -> bool {
+fn is_refusal(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound)
 }

@@ -184,6 +184,7 @@ impl Ground {
                 (Doing::Working, _) => false,
             };
             if done {
+                focus.ignored = state == (Doing::Waiting, Flight::Unconsumed);
                 if let (Doing::Gone, Some(server)) = (state.0, focus.server) {
                     self.servers[server].process.wait_exit();
                 }

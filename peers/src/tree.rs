@@ -91,8 +91,8 @@ pub struct Contradiction {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tree {
     pub(crate) nodes: Vec<Node>,
-    /// Nobody listened at this destination.
-    pub refused: bool,
+    /// The connection did not come to be: nobody listened there, or there was no way. The error's number.
+    pub refused: Option<i32>,
     /// SUT write calls that this tree served.
     pub hits: u64,
     /// SUT write calls that went to the peer.
@@ -111,7 +111,7 @@ impl Default for Tree {
         };
         Tree {
             nodes: vec![root],
-            refused: false,
+            refused: None,
             hits: 0,
             misses: 0,
         }

@@ -9,13 +9,12 @@ pub use crate::config::{CacheMode, Config, Counters};
 use crate::diag::Diag;
 use crate::error::{PeerError, show};
 use crate::physical::Physical;
-use crate::replay::is_refusal;
 use crate::settle::Ground;
 use crate::spec::PeerSpec;
 use crate::state::{Conn, ConnKey, Instance, Kept, PeerState, TreeIndex};
 use crate::store::TreeKey;
 use crate::tree::{At, Cursor, Readable, Tree, Walk, Write};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 pub(crate) const MANY_STATES: usize = 1024;
@@ -34,6 +33,8 @@ pub struct PeerWorld {
     pub(crate) served_by: HashMap<usize, Option<usize>>,
     pub(crate) counters: Counters,
     pub(crate) partial: bool,
+    /// Servers that took no notice of a connection while they had others.
+    pub(crate) one_at_a_time: BTreeSet<Address>,
     pub(crate) clock: u64,
     pub(crate) next_id: u64,
     pub(crate) seen_channels: HashSet<(u32, Channel)>,
@@ -88,6 +89,7 @@ impl PeerWorld {
             served_by: HashMap::new(),
             counters: Counters::default(),
             partial: false,
+            one_at_a_time: BTreeSet::new(),
             clock: 0,
             next_id: 0,
             seen_channels: HashSet::new(),
@@ -115,6 +117,13 @@ impl PeerWorld {
     #[must_use]
     pub fn is_partial(&self) -> bool {
         self.partial
+    }
+
+    /// Servers that serve one connection, or a few, at a time. Each connection was treated as if it were the only one, so that a SUT that waits on one
+    /// of them while it holds another is not seen to wait in vain.
+    #[must_use]
+    pub fn one_at_a_time(&self) -> &BTreeSet<Address> {
+        &self.one_at_a_time
     }
 
     /// The trees and what they belong to.
@@ -179,29 +188,35 @@ impl PeerWorld {
             .ok_or_else(|| PeerError::NoConnection(key.to_string()))
     }
 
-    /// The SUT connects. `None`: nobody listens there.
+    /// The SUT connects. The inner error is the number of what it is told if that cannot be: nobody listens there, or there is no way to it.
     ///
     /// # Errors
     /// A peer failed, or offline there is no such connection.
-    pub fn open(&mut self, state: &mut PeerState, address: &Address) -> Result<Option<ConnKey>, PeerError> {
+    pub fn open(
+        &mut self,
+        state: &mut PeerState,
+        address: &Address,
+    ) -> Result<Result<ConnKey, i32>, PeerError> {
         let address = Arc::new(address.clone());
         let k = state.0.opened.get(&address).copied().unwrap_or(0);
         let instance = Instance::Server(address.clone(), k);
         let (tree, is_new) = self.tree_of(self.tree_key(&instance));
-        if is_new || (self.trees[tree].answer(Tree::root().pos).is_none() && !self.trees[tree].refused) {
+        let never_tried =
+            self.trees[tree].answer(Tree::root().pos).is_none() && self.trees[tree].refused.is_none();
+        if is_new || never_tried {
             self.counters.logical_connections += u64::from(is_new);
             match self.resolve(tree, Tree::root()) {
-                Err(PeerError::Io { source, .. }) if is_refusal(&source) => self.trees[tree].refused = true,
+                Err(PeerError::NoWay { errno, .. }) => self.trees[tree].refused = Some(errno),
                 result => result?,
             }
-        } else if self.config.mode == CacheMode::Off && !self.trees[tree].refused {
+        } else if self.config.mode == CacheMode::Off && self.trees[tree].refused.is_none() {
             self.ensure_at(tree, Tree::root())?;
         }
         let refused = self.trees[tree].refused;
         let inner = state.edit();
         inner.opened.insert(address.clone(), k + 1);
-        if refused {
-            return Ok(None);
+        if let Some(errno) = refused {
+            return Ok(Err(errno));
         }
         let datagrams = matches!(*address, Address::Udp(_));
         let key = ConnKey::Opened(address, k);
@@ -218,7 +233,7 @@ impl PeerWorld {
                 closed: false,
             },
         );
-        Ok(Some(key))
+        Ok(Ok(key))
     }
 
     /// The SUT connects to where by the caller's own rule nobody is. Kept like any other refusal, so that it is the same offline.
@@ -227,7 +242,7 @@ impl PeerWorld {
         let k = state.0.opened.get(&address).copied().unwrap_or(0);
         let instance = Instance::Server(address.clone(), k);
         let (tree, _) = self.tree_of(self.tree_key(&instance));
-        self.trees[tree].refused = true;
+        self.trees[tree].refused = Some(libc::ECONNREFUSED);
         state.edit().opened.insert(address, k + 1);
     }
 

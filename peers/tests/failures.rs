@@ -120,14 +120,107 @@ fn nobody_listens() {
     let address = tcp(free_port());
     for _ in 0..2 {
         let mut state = PeerState::new();
-        assert!(
-            world
-                .open(&mut state, &address)
-                .expect("not an error of a peer")
-                .is_none()
-        );
+        let opened = world.open(&mut state, &address).expect("not an error of a peer");
+        assert_eq!(opened, Err(libc::ECONNREFUSED));
     }
     assert_eq!(world.counters().physical_connections, 0);
+}
+
+#[test]
+fn where_no_way_leads_is_an_answer_too() {
+    let mut world = PeerWorld::new(config(CacheMode::Branching)).expect("world");
+    // A link-local address without a link: no packet is sent for it.
+    let address = Address::Tcp(([0xfe80, 0, 0, 0, 0, 0, 0, 1], 80).into());
+    let opened = world.open(&mut PeerState::new(), &address);
+    assert_eq!(opened.expect("not an error of a peer"), Err(libc::EINVAL));
+    // It is kept, so that it is the same without a network.
+    let saved = world.to_bytes().expect("encoded");
+    let mut offline = PeerWorld::new(Config {
+        offline: true,
+        ..config(CacheMode::Branching)
+    })
+    .expect("world");
+    offline.load_bytes(&saved).expect("decoded");
+    let opened = offline.open(&mut PeerState::new(), &address);
+    assert_eq!(opened.expect("known"), Err(libc::EINVAL));
+}
+
+/// Takes the next connection when the one that it has is closed.
+const ONE_AT_A_TIME: &str = r#"
+import socket, sys
+server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    conn, _ = server.accept()
+    conn.sendall(b"hello\n")
+    for line in conn.makefile("rb"): conn.sendall(b"you said " + line)
+    conn.close()
+"#;
+
+#[test]
+fn a_server_that_serves_one_at_a_time_serves_all() {
+    let port = free_port();
+    for mode in [CacheMode::Branching, CacheMode::Off] {
+        let mut world = PeerWorld::new(Config {
+            servers: vec![python("server", ONE_AT_A_TIME, &[&port.to_string()])],
+            ..config(mode)
+        })
+        .expect("server");
+        let mut state = PeerState::new();
+        let first = world.open(&mut state, &tcp(port)).expect("up").expect("listens");
+        world.write(&mut state, &first, b"one\n").expect("told");
+        assert_eq!(
+            world.read(&mut state, &first, 100).expect("up"),
+            b"hello\nyou said one\n"
+        );
+        assert!(world.one_at_a_time().is_empty());
+        let both_open = state.clone();
+        world.close(&mut state, &first).expect("open");
+        // The server still has the first connection, which may be needed again, and must not be kept by it.
+        let second = world.open(&mut state, &tcp(port)).expect("up").expect("listens");
+        world.write(&mut state, &second, b"two\n").expect("told");
+        assert_eq!(
+            world.read(&mut state, &second, 100).expect("up"),
+            b"hello\nyou said two\n"
+        );
+        assert_eq!(world.one_at_a_time().len(), 1);
+        // And back to the first one.
+        let mut state = both_open;
+        world.backtracked(&state).expect("up");
+        world.write(&mut state, &first, b"three\n").expect("told");
+        assert_eq!(
+            world.read(&mut state, &first, 100).expect("up"),
+            b"you said three\n"
+        );
+    }
+}
+
+#[test]
+fn a_client_that_ends_before_it_connects_is_reported() {
+    for (command, expected) in [
+        (
+            "sh -c 'echo no config; exit 4'",
+            "it ended with status 4 before it connected; its last output:\nno config",
+        ),
+        ("/does/not/exist", "/does/not/exist"),
+        ("true", "it ended with status 0 before it connected"),
+        (
+            "sh -c 'kill -9 $$'",
+            "it was killed by signal 9 before it connected",
+        ),
+    ] {
+        let clients = vec![PeerSpec::parse(command).expect("command")];
+        let mut world = PeerWorld::new(Config {
+            clients,
+            ..config(CacheMode::Branching)
+        })
+        .expect("world");
+        let mut state = PeerState::new();
+        let address = world.bind(&mut state, &tcp(0)).expect("bind");
+        world.listen(&mut state, &address);
+        let error = world.accept(&mut state, &address).expect_err("nobody comes");
+        assert!(matches!(error, PeerError::Start { .. }), "{error}");
+        assert!(error.to_string().contains(expected), "{command}: {error}");
+    }
 }
 
 #[test]

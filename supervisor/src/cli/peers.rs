@@ -97,10 +97,20 @@ pub fn notes(peers: &Peers) -> Vec<String> {
             "a peer was not deterministic: only its first answers were explored, the verdict does not cover the others",
         ),
         (
-            peers.is_idle(),
+            peers.is_shunned(),
+            "no client has connected to the program: they were started, and wait for something else",
+        ),
+        (
+            peers.is_idle() && !peers.is_shunned(),
             "the program never talked to a peer: did it end before it listened or connected?",
         ),
     ];
     let notes = notes.into_iter().filter(|(holds, _)| *holds);
-    notes.map(|(_, note)| note.to_owned()).collect()
+    let one_at_a_time = peers.one_at_a_time().into_iter().map(|address| {
+        format!("the server at {address} serves one connection at a time: each was explored as if it were the only one")
+    });
+    notes
+        .map(|(_, note)| note.to_owned())
+        .chain(one_at_a_time)
+        .collect()
 }

@@ -154,6 +154,22 @@ impl Peers {
         is_wanted && counters.logical_connections + counters.hits + counters.misses == 0
     }
 
+    /// Clients were started, and none of them has connected.
+    pub fn is_shunned(&self) -> bool {
+        let launched = self.counters().peer_starts > self.lock().config.servers.len() as u64;
+        launched && self.is_idle()
+    }
+
+    /// Where servers are that serve one connection at a time.
+    pub fn one_at_a_time(&self) -> Vec<String> {
+        let shared = self.lock();
+        let world = shared.world.iter();
+        world
+            .flat_map(PeerWorld::one_at_a_time)
+            .map(ToString::to_string)
+            .collect()
+    }
+
     /// The command of the k-th client that is launched.
     fn client_command(&self, client: u32) -> String {
         let shared = self.lock();
@@ -414,7 +430,7 @@ impl PeerNetwork {
 }
 
 impl Network for PeerNetwork {
-    fn connect(&mut self, to: &Endpoint) -> Option<Key> {
+    fn connect(&mut self, to: &Endpoint) -> Result<Key, Errno> {
         let address = to_address(to);
         if is_refused_by_rule(to, &self.peers.lock().config) {
             self.ask((), |world, state| {
@@ -422,22 +438,24 @@ impl Network for PeerNetwork {
                 Ok(())
             });
             self.note_open(to, None);
-            return None;
+            return Err(Errno::ECONNREFUSED);
         }
         let mut is_own = false;
-        let key = self.ask(None, |world, state| {
+        let refused = Err(libc::ECONNREFUSED);
+        let key = self.ask(refused.clone(), |world, state| {
             is_own = world.is_own(&address);
             if is_own {
-                return Ok(None);
+                return Ok(refused);
             }
             world.open(state, &address)
         });
         let key = match key {
-            Some(ConnKey::Opened(_, nth)) => Some(Key::Opened(Arc::new(to.clone()), nth)),
-            Some(ConnKey::Accepted(_)) | None => None,
+            Ok(ConnKey::Opened(_, nth)) => Ok(Key::Opened(Arc::new(to.clone()), nth)),
+            Ok(ConnKey::Accepted(_)) => Err(Errno::ECONNREFUSED),
+            Err(errno) => Err(Errno::new(errno)),
         };
         if !is_own {
-            self.note_open(to, key.as_ref());
+            self.note_open(to, key.as_ref().ok());
         }
         key
     }

@@ -214,6 +214,15 @@ pub fn connect(cx: &mut Cx, call: &Call) -> Outcome {
                 socket.connect_succeeded = true;
             }
         }
+        // Where no way leads, the kernel says so at once.
+        Err(errno)
+            if !matches!(
+                errno,
+                Errno::ECONNREFUSED | Errno::ETIMEDOUT | Errno::EHOSTUNREACH
+            ) =>
+        {
+            return Err(errno);
+        }
         Err(errno) => named::connect_failed(cx.model, id, errno),
     }
     Err(Errno::EINPROGRESS)
@@ -251,8 +260,10 @@ fn establish(cx: &mut Cx, id: ChannelId, style: Style, to: Endpoint) -> Result<(
         return Ok(());
     }
     // Datagrams and packets of other programs' Unix sockets (a system log, say) are out of sight.
-    let key = (style == Style::Stream).then(|| cx.net.connect(&to)).flatten();
-    let key = key.ok_or(Errno::ECONNREFUSED)?;
+    if style != Style::Stream {
+        return Err(Errno::ECONNREFUSED);
+    }
+    let key = cx.net.connect(&to)?;
     named::connected(cx.model, id, key, to);
     Ok(())
 }

@@ -160,21 +160,21 @@ fn send_datagram(model: &mut Model, net: &mut dyn Network, id: ChannelId, to: En
     };
     debug_assert_eq!(socket.style, Style::Datagram);
     let key = match socket.correspondents.get(&to) {
-        Some(key) => Some(key.clone()),
+        Some(key) => Ok(key.clone()),
         None => net.connect(&to),
     };
     let Some(socket) = model.channels.sockets.get_mut(&id) else {
         return;
     };
     match key {
-        Some(key) => {
+        Ok(key) => {
             net.write(&key, data);
             socket.correspondents.insert(to, key);
         }
-        None if socket.remote.as_ref() == Some(&to) => {
-            socket.error = Some(Errno::ECONNREFUSED);
+        Err(errno) if socket.remote.as_ref() == Some(&to) => {
+            socket.error = Some(errno);
             epoll::notify(model, &Kind::Socket(id), PollEvents::ERR);
         }
-        None => {}
+        Err(_) => {}
     }
 }

@@ -55,8 +55,8 @@ pub enum Arrival {
 /// Other programs. A failure of a peer is no affair of the program under test: the implementation keeps it, answers
 /// something harmless, and the supervisor stops the run.
 pub trait Network {
-    /// Opens a connection. `None`: nobody is there.
-    fn connect(&mut self, to: &Endpoint) -> Option<Key>;
+    /// Opens a connection. An error is what the program is told: nobody is there, or there is no way.
+    fn connect(&mut self, to: &Endpoint) -> Result<Key, Errno>;
     /// Reserves an address to listen at; port 0 becomes a port.
     fn bind(&mut self, at: &Endpoint) -> Result<Endpoint, Errno>;
     /// The program can be reached here from now on; true if somebody may come.
@@ -79,8 +79,8 @@ pub trait Network {
 pub struct NoNetwork;
 
 impl Network for NoNetwork {
-    fn connect(&mut self, _: &Endpoint) -> Option<Key> {
-        None
+    fn connect(&mut self, _: &Endpoint) -> Result<Key, Errno> {
+        Err(Errno::ECONNREFUSED)
     }
 
     fn bind(&mut self, at: &Endpoint) -> Result<Endpoint, Errno> {

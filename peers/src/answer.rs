@@ -4,8 +4,8 @@
 //! observe in which order bytes were put on different streams. Kept so, an answer has one canonical form, and "the peer said
 //! the same again" is plain equality.
 
+use crate::sorted::Sorted;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// A connection within one peer instance, numbered in the order in which the connections came to be. A server connection has only channel 0.
 pub type Channel = u16;
@@ -70,7 +70,7 @@ impl Speech {
 /// What a peer instance said, on all its channels, between two polls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    channels: BTreeMap<Channel, Speech>,
+    channels: Sorted<Channel, Speech>,
     /// The process ended with this status (negative: killed by that signal).
     pub exit: Option<i32>,
 }
@@ -94,14 +94,14 @@ impl Answer {
     pub fn speeches(&self) -> impl Iterator<Item = (Channel, &Speech)> {
         self.channels
             .iter()
-            .map(|(&channel, speech)| (channel, speech))
+            .map(|(channel, speech)| (*channel, speech))
             .filter(|(_, speech)| !speech.is_empty())
     }
 
     /// What was said on `channel`.
     #[must_use]
     pub fn speech(&self, channel: Channel) -> Option<&Speech> {
-        self.channels.get(&channel)
+        self.channels.get(channel)
     }
 
     /// Bytes and datagrams of all channels together.
@@ -114,7 +114,7 @@ impl Answer {
     }
 
     fn entry(&mut self, channel: Channel) -> &mut Speech {
-        self.channels.entry(channel).or_default()
+        self.channels.entry(channel)
     }
 
     /// The peer connected to the SUT's address `listener`.
@@ -165,11 +165,11 @@ impl Answer {
         };
         let mut rest = self.clone();
         rest.exit = exit;
-        for (&channel, said) in &prefix.channels {
-            let own = rest.entry(channel);
+        for (channel, said) in prefix.channels.iter() {
+            let own = rest.entry(*channel);
             *own = own.strip_prefix(said)?;
         }
-        rest.channels.retain(|_, speech| !speech.is_empty());
+        rest.channels.retain(|speech| !speech.is_empty());
         Some(rest)
     }
 

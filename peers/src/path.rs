@@ -52,7 +52,8 @@ impl Tree {
             if end <= start {
                 continue;
             }
-            let marks = node.marks.range(start + 1..=end).map(|(&offset, _)| offset);
+            let marks = node.marks.after(start).iter().map(|entry| entry.0);
+            let marks = marks.take_while(|&offset| offset <= end);
             let mut begin = start;
             for stop in marks.chain(Some(end)) {
                 if stop > begin {
@@ -72,7 +73,7 @@ impl Tree {
                         segment,
                         to: At { pos, path },
                     });
-                    if node.marks.contains_key(&stop) {
+                    if node.marks.get(stop).is_some() {
                         steps.push(Step::Check(pos));
                     }
                 }

@@ -45,7 +45,6 @@ impl Tree {
         let mut stops: Vec<u32> = node
             .marks
             .keys()
-            .copied()
             .chain(node.children.iter().map(|c| c.0))
             .chain([len])
             .collect();
@@ -62,7 +61,7 @@ impl Tree {
                 },
                 answers: node
                     .marks
-                    .get(&stop)
+                    .get(stop)
                     .filter(|m| !m.answer.is_empty())
                     .map(|m| lines(&m.answer))
                     .unwrap_or_default(),

@@ -8,11 +8,11 @@
 //! Nodes are never split: children hang at any offset of a segment. So a position, once handed out, stays valid while the tree
 //! grows. And there is exactly one position for every string of writes, so that `AB` written at once and `A`, `B` written apart meet.
 
-use crate::answer::{Answer, Channel, StreamEnd};
+use crate::answer::{Answer, Channel, Speech, StreamEnd};
 pub use crate::position::{At, Cursor, Pos, Write};
 use crate::position::{EMPTY_PATH, Segment};
+use crate::sorted::Sorted;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// What is known about one channel up to a mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub(crate) struct Node {
     pub(crate) channel: Channel,
     pub(crate) segment: Segment,
     pub(crate) children: Vec<(u32, u32)>,
-    pub(crate) marks: BTreeMap<u32, Mark>,
+    pub(crate) marks: Sorted<u32, Mark>,
     /// SUT writes that ended in this node without reaching the peer.
     pub(crate) hits: u64,
 }
@@ -106,7 +106,7 @@ impl Default for Tree {
             channel: 0,
             segment: Segment::Bytes(Vec::new()),
             children: Vec::new(),
-            marks: BTreeMap::new(),
+            marks: Sorted::default(),
             hits: 0,
         };
         Tree {
@@ -241,7 +241,7 @@ impl Tree {
             channel,
             segment,
             children: Vec::new(),
-            marks: BTreeMap::new(),
+            marks: Sorted::default(),
             hits: 0,
         });
         self.nodes[at.pos.node as usize]
@@ -272,14 +272,14 @@ impl Tree {
     /// What the peer said between the mark above `pos` and `pos`, if `pos` was polled: `response(w)`.
     #[must_use]
     pub fn answer(&self, pos: Pos) -> Option<&Answer> {
-        self.node(pos).marks.get(&pos.offset).map(|mark| &mark.answer)
+        self.node(pos).marks.get(pos.offset).map(|mark| &mark.answer)
     }
 
     /// The nearest mark at or above `pos`.
     fn last_mark(&self, mut pos: Pos) -> Option<(Pos, &Mark)> {
         loop {
             let node = self.node(pos);
-            if let Some((&offset, mark)) = node.marks.range(..=pos.offset).next_back() {
+            if let Some(&(offset, ref mark)) = node.marks.up_to(pos.offset) {
                 return Some((
                     Pos {
                         node: pos.node,
@@ -294,7 +294,7 @@ impl Tree {
 
     fn mark_above(&self, pos: Pos) -> Option<(Pos, &Mark)> {
         let node = self.node(pos);
-        if let Some((&offset, mark)) = node.marks.range(..pos.offset).next_back() {
+        if let Some(&(offset, ref mark)) = node.marks.before(pos.offset) {
             return Some((
                 Pos {
                     node: pos.node,
@@ -314,18 +314,20 @@ impl Tree {
         // What was said here had until now counted as part of the next answers below: it must be their beginning.
         let mut below = Vec::new();
         for next in self.marks_below(pos) {
-            let mark = &self.nodes[next.node as usize].marks[&next.offset];
-            let rest = mark.answer.strip_prefix(said);
+            let Some(known) = self.answer(next) else {
+                continue;
+            };
+            let rest = known.strip_prefix(said);
             below.push((
                 next,
                 rest.ok_or_else(|| Contradiction {
-                    expected: mark.answer.clone(),
+                    expected: known.clone(),
                     actual: said.clone(),
                 })?,
             ));
         }
         for (next, rest) in below {
-            if let Some(mark) = self.nodes[next.node as usize].marks.get_mut(&next.offset) {
+            if let Some(mark) = self.nodes[next.node as usize].marks.get_mut(next.offset) {
                 mark.answer = rest;
             }
         }
@@ -333,7 +335,7 @@ impl Tree {
             .mark_above(pos)
             .map(|(_, mark)| (mark.heard.clone(), mark.exit))
             .unwrap_or_default();
-        let mark = self.nodes[pos.node as usize].marks.entry(pos.offset).or_default();
+        let mark = self.nodes[pos.node as usize].marks.entry(pos.offset);
         mark.answer.append(said.clone());
         (mark.heard, mark.exit) = above;
         for (channel, speech) in mark.answer.speeches() {
@@ -359,7 +361,7 @@ impl Tree {
         while let Some(Pos { node: id, offset }) = todo.pop() {
             let node = &self.nodes[id as usize];
             // A child's own positions start at 1; 0 stands for "from its beginning".
-            let next = node.marks.range(offset + 1..).next().map(|(&offset, _)| offset);
+            let next = node.marks.after(offset).first().map(|entry| entry.0);
             if let Some(offset) = next {
                 found.push(Pos { node: id, offset });
             }
@@ -398,28 +400,26 @@ impl Tree {
     }
 
     /// Calls `visit` on the speeches of `channel` that hold units `r..end`, first to last, with the number of their first unit.
-    fn visit_speech(
-        &self,
-        channel: Channel,
-        cursor: Cursor,
-        end: u64,
-        mut visit: impl FnMut(u64, &crate::answer::Speech),
-    ) {
-        let mut speeches = Vec::new();
+    fn visit_speech(&self, channel: Channel, cursor: Cursor, end: u64, mut visit: impl FnMut(u64, &Speech)) {
+        // As a rule there is one, and the place for others is never asked for.
+        let (mut first, mut others) = (None, Vec::new());
         let mut at = self.last_mark(cursor.w.pos);
         while let Some((pos, mark)) = at {
             let stop = mark.heard.get(usize::from(channel)).map_or(0, |h| h.units);
             if stop <= cursor.r {
                 break;
             }
-            if let Some(speech) = mark.answer.speech(channel)
-                && stop - speech.units() < end
-            {
-                speeches.push((stop - speech.units(), speech));
+            let speech = mark.answer.speech(channel);
+            let start = stop - speech.map_or(0, Speech::units);
+            if let Some(speech) = speech.filter(|_| start < end) {
+                others.extend(first.replace((start, speech)));
+            }
+            if start <= cursor.r {
+                break;
             }
             at = self.mark_above(pos);
         }
-        for (start, speech) in speeches.into_iter().rev() {
+        for (start, speech) in first.into_iter().chain(others.into_iter().rev()) {
             visit(start, speech);
         }
     }

@@ -11,13 +11,22 @@ use crate::error::{PeerError, show};
 use crate::physical::Physical;
 use crate::settle::Ground;
 use crate::spec::PeerSpec;
-use crate::state::{Conn, ConnKey, Instance, Kept, PeerState, TreeIndex};
+use crate::state::{Conn, ConnKey, Inner, Instance, Kept, PeerState, TreeIndex};
 use crate::store::TreeKey;
 use crate::tree::{At, Cursor, Readable, Tree, Walk, Write};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 pub(crate) const MANY_STATES: usize = 1024;
+
+/// What the SUT has taken of what a peer said.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Bytes, or a datagram; `None` if there was nothing to take.
+    pub data: Option<Vec<u8>>,
+    /// What can be read now.
+    pub then: Readable,
+}
 
 /// The other ends of all the SUT's connections.
 #[derive(Debug)]
@@ -46,6 +55,14 @@ pub struct PeerWorld {
     pub(crate) many: usize,
     /// How many physical instances there had been when those that nobody needs were last closed.
     pub(crate) tidied_at: u64,
+}
+
+/// A connection that the SUT has not closed.
+fn open_conn<'a>(conns: &'a BTreeMap<ConnKey, Conn>, key: &ConnKey) -> Result<&'a Conn, PeerError> {
+    conns
+        .get(key)
+        .filter(|conn| !conn.closed)
+        .ok_or_else(|| PeerError::NoConnection(key.to_string()))
 }
 
 impl PeerWorld {
@@ -180,12 +197,7 @@ impl PeerWorld {
     }
 
     fn conn<'a>(&self, state: &'a PeerState, key: &ConnKey) -> Result<&'a Conn, PeerError> {
-        state
-            .0
-            .conns
-            .get(key)
-            .filter(|conn| !conn.closed)
-            .ok_or_else(|| PeerError::NoConnection(key.to_string()))
+        open_conn(&state.0.conns, key)
     }
 
     /// The SUT connects. The inner error is the number of what it is told if that cannot be: nobody listens there, or there is no way to it.
@@ -271,15 +283,20 @@ impl PeerWorld {
     /// # Errors
     /// A peer failed, or the cache cannot serve (linear, offline).
     pub fn write(&mut self, state: &mut PeerState, key: &ConnKey, data: &[u8]) -> Result<(), PeerError> {
-        let conn = self.conn(state, key)?;
-        let (instance, channel, tree) = (conn.instance.clone(), conn.channel, conn.tree.0);
+        let Inner { conns, places, .. } = state.edit();
+        let conn = open_conn(conns, key)?;
+        let (channel, tree) = (conn.channel, conn.tree.0);
         let write = match conn.datagrams {
             true => Write::Datagram(data),
             false if data.is_empty() => return Ok(()),
             false => Write::Bytes(data),
         };
-        let from = state.place(&instance);
-        let to = match self.trees[tree].write(from, channel, write) {
+        let place = match places.get_mut(&conn.instance) {
+            Some(place) => place,
+            None => places.entry(conn.instance.clone()).or_insert_with(Tree::root),
+        };
+        let from = *place;
+        *place = match self.trees[tree].write(from, channel, write) {
             Walk::Hit(to) if self.config.mode != CacheMode::Off => {
                 self.counters.hits += 1;
                 to
@@ -300,7 +317,6 @@ impl PeerWorld {
                 to
             }
         };
-        state.edit().places.insert(instance, to);
         Ok(())
     }
 
@@ -357,17 +373,23 @@ impl PeerWorld {
         Ok(())
     }
 
-    /// A connection's tree and where in it the SUT stands, with an answer there: the peer is asked if need be.
-    fn cursor<'a>(&mut self, state: &'a PeerState, key: &ConnKey) -> Result<(&'a Conn, Cursor), PeerError> {
+    /// A connection, where in its tree the SUT stands, and what can be read there: the peer is asked if need be.
+    fn cursor<'a>(
+        &mut self,
+        state: &'a PeerState,
+        key: &ConnKey,
+    ) -> Result<(&'a Conn, Cursor, Readable), PeerError> {
         let conn = self.conn(state, key)?;
         let cursor = Cursor {
             r: conn.r,
             w: state.place(&conn.instance),
         };
-        if self.trees[conn.tree.0].readable(conn.channel, cursor) == Readable::Unknown {
+        let mut readable = self.trees[conn.tree.0].readable(conn.channel, cursor);
+        if readable == Readable::Unknown {
             self.resolve(conn.tree.0, cursor.w)?;
+            readable = self.trees[conn.tree.0].readable(conn.channel, cursor);
         }
-        Ok((conn, cursor))
+        Ok((conn, cursor, readable))
     }
 
     /// What the SUT could read now. Never [`Readable::Unknown`]: the peer is asked if need be.
@@ -375,8 +397,7 @@ impl PeerWorld {
     /// # Errors
     /// A peer failed, or offline the position was never polled.
     pub fn readable(&mut self, state: &PeerState, key: &ConnKey) -> Result<Readable, PeerError> {
-        let (conn, cursor) = self.cursor(state, key)?;
-        Ok(self.trees[conn.tree.0].readable(conn.channel, cursor))
+        Ok(self.cursor(state, key)?.2)
     }
 
     /// Up to `max` bytes (or one datagram) of what can be read, without taking them.
@@ -384,7 +405,7 @@ impl PeerWorld {
     /// # Errors
     /// A peer failed.
     pub fn peek(&mut self, state: &PeerState, key: &ConnKey, max: usize) -> Result<Vec<u8>, PeerError> {
-        let (conn, cursor) = self.cursor(state, key)?;
+        let (conn, cursor, _) = self.cursor(state, key)?;
         let tree = &self.trees[conn.tree.0];
         if conn.datagrams {
             return Ok(tree.read_datagram(conn.channel, cursor).unwrap_or_default());
@@ -397,24 +418,43 @@ impl PeerWorld {
     /// # Errors
     /// A peer failed.
     pub fn read(&mut self, state: &mut PeerState, key: &ConnKey, max: usize) -> Result<Vec<u8>, PeerError> {
-        let (conn, cursor) = self.cursor(state, key)?;
-        let tree = &self.trees[conn.tree.0];
-        let (data, units) = if conn.datagrams {
-            let datagram = tree.read_datagram(conn.channel, cursor);
-            let units = u64::from(datagram.is_some());
-            let mut data = datagram.unwrap_or_default();
-            data.truncate(max);
-            (data, units)
-        } else {
-            let data = tree.read(conn.channel, cursor, max);
-            let units = data.len() as u64;
-            (data, units)
+        Ok(self.take(state, key, max)?.data.unwrap_or_default())
+    }
+
+    /// Takes up to `max` bytes (or one datagram, cut to `max`), and says what can be read then: both in one, since every call of the SUT on a connection is
+    /// followed by this.
+    ///
+    /// # Errors
+    /// A peer failed, or offline the position was never polled.
+    pub fn take(&mut self, state: &mut PeerState, key: &ConnKey, max: usize) -> Result<Taken, PeerError> {
+        let (conn, mut cursor, readable) = self.cursor(state, key)?;
+        let Readable::Data(units) = readable else {
+            return Ok(Taken {
+                data: None,
+                then: readable,
+            });
         };
-        if units > 0
-            && let Some(conn) = state.edit().conns.get_mut(key)
-        {
-            conn.r += units;
+        let (tree, channel) = (&self.trees[conn.tree.0], conn.channel);
+        let (data, taken) = if conn.datagrams {
+            let mut datagram = tree.read_datagram(channel, cursor).unwrap_or_default();
+            datagram.truncate(max);
+            (datagram, 1)
+        } else {
+            let bytes = tree.read(channel, cursor, max);
+            let taken = bytes.len() as u64;
+            (bytes, taken)
+        };
+        cursor.r += taken;
+        if let Some(conn) = state.edit().conns.get_mut(key) {
+            conn.r = cursor.r;
         }
-        Ok(data)
+        Ok(Taken {
+            data: Some(data),
+            then: if taken < units {
+                Readable::Data(units - taken)
+            } else {
+                tree.readable(channel, cursor)
+            },
+        })
     }
 }

@@ -151,6 +151,9 @@ impl Signals {
 
     /// The signal that this thread would take next, if any.
     pub fn deliverable(&self, thread: &Thread) -> Option<i32> {
+        if thread.signals.is_empty() && self.shared.is_empty() {
+            return None;
+        }
         let open = !blocked(thread);
         if let Some(signo) = thread.signals.next(open) {
             return Some(signo);
@@ -366,9 +369,13 @@ impl Signals {
     }
 
     /// Decides anew who takes which process-directed signal, and drops what is pending, unblocked and
-    /// ignored. Cheap when nothing is pending.
+    /// ignored. Every call ends here, and as a rule nothing is pending.
     pub fn settle(model: &mut Model) {
         let Model { signals, threads, .. } = model;
+        let nothing = signals.shared.is_empty() && signals.takers.is_empty();
+        if nothing && threads.values().all(|thread| thread.signals.is_empty()) {
+            return;
+        }
         for thread in threads.values_mut().filter(|t| !t.signals.is_empty()) {
             let gone = ignored_of(signals, thread.signals.set() & !blocked(thread));
             thread.signals.discard(gone);
@@ -394,7 +401,12 @@ impl Signals {
 
 /// The numbers in a set, ascending.
 pub fn numbers(set: u64) -> impl Iterator<Item = i32> {
-    (1..=LAST).filter(move |&signo| set & bit(signo) != 0)
+    let mut left = set;
+    std::iter::from_fn(move || {
+        let lowest = (left != 0).then(|| left.trailing_zeros() as i32 + 1)?;
+        left &= left - 1;
+        Some(lowest)
+    })
 }
 
 fn ignored_of(signals: &Signals, set: u64) -> u64 {

@@ -11,7 +11,7 @@ use crate::error::{ExitCode, Failure};
 use crate::trace::{Traffic, What};
 use address::{endpoint, to_address, to_key};
 use journal::Journal;
-use peers::{ConnKey, Counters, PeerError, PeerState, PeerWorld, Readable};
+use peers::{ConnKey, Counters, PeerError, PeerState, PeerWorld, Readable, Taken};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -402,14 +402,11 @@ impl PeerNetwork {
         })
     }
 
-    fn translate(&mut self, key: &Key) -> ConnKey {
-        match &self.last {
-            Some((last, name)) if last == key => name.clone(),
-            _ => {
-                let name = to_key(key);
-                self.last = Some((key.clone(), name.clone()));
-                name
-            }
+    /// A connection with the peers' name of it, to be put back into `last` after use.
+    fn take_name(&mut self, key: &Key) -> (Key, ConnKey) {
+        match self.last.take() {
+            Some(last) if last.0 == *key => last,
+            _ => (key.clone(), to_key(key)),
         }
     }
 
@@ -514,8 +511,9 @@ impl Network for PeerNetwork {
 
     fn write(&mut self, key: &Key, data: &[u8]) {
         self.note(key, || What::Sent(data.to_vec()));
-        let key = self.translate(key);
-        self.ask((), |world, state| world.write(state, &key, data));
+        let named = self.take_name(key);
+        self.ask((), |world, state| world.write(state, &named.1, data));
+        self.last = Some(named);
     }
 
     fn finish(&mut self, key: &Key) {
@@ -531,17 +529,22 @@ impl Network for PeerNetwork {
     }
 
     fn read(&mut self, key: &Key, max: usize) -> Arrival {
-        let connection = self.translate(key);
+        let named = self.take_name(key);
         let arrival = self.ask(Arrival::Nothing, |world, state| {
-            Ok(match world.readable(state, &connection)? {
-                Readable::Data(_) => Arrival::Data(world.read(state, &connection, max)?),
-                Readable::Eof => Arrival::End,
-                Readable::Reset => Arrival::Reset,
-                Readable::Nothing | Readable::Unknown => Arrival::Nothing,
+            let Taken { data, then } = world.take(state, &named.1, max)?;
+            Ok(match (data, then) {
+                (Some(bytes), then) => Arrival::Data {
+                    bytes,
+                    more: then != Readable::Nothing,
+                },
+                (None, Readable::Eof) => Arrival::End,
+                (None, Readable::Reset) => Arrival::Reset,
+                (None, Readable::Data(_) | Readable::Nothing | Readable::Unknown) => Arrival::Nothing,
             })
         });
+        self.last = Some(named);
         match &arrival {
-            Arrival::Data(data) => self.note(key, || What::Arrived(data.clone())),
+            Arrival::Data { bytes, .. } => self.note(key, || What::Arrived(bytes.clone())),
             Arrival::End => self.note(key, || What::Ended),
             Arrival::Reset => self.note(key, || What::Reset),
             Arrival::Nothing => {}

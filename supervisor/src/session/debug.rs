@@ -60,7 +60,8 @@ impl Session {
             if let Some(step) = self.choose(tid, alternative)? {
                 return Ok(Some(step));
             }
-            let (operation, flow, before) = self.begin(tid)?;
+            let before = self.context(tid).regs;
+            let (operation, flow) = self.begin(tid)?;
             self.debug.begun = Some((operation, before));
             flow
         };
@@ -79,7 +80,7 @@ impl Session {
         let Some((operation, before)) = self.debug.begun.take() else {
             return Err(Failure::desync("a transition ended that had not begun"));
         };
-        let mut step = self.complete(tid, operation, before)?;
+        let mut step = self.complete(tid, operation, &before)?;
         step.alternative = alternative;
         Ok(Some(step))
     }

@@ -15,18 +15,14 @@ impl Session {
         if self.ended.is_some() {
             return Vec::new();
         }
-        let able: BTreeSet<Tid> = self.able().collect();
-        let fair: Vec<Tid> = able
-            .iter()
-            .copied()
-            .filter(|&tid| !self.yields(tid, &able))
-            .collect();
-        // Threads that all wait for one another to move have all moved as far as they can.
-        if fair.is_empty() {
-            able.into_iter().collect()
-        } else {
-            fair
+        let able: Vec<Tid> = self.able().collect();
+        if !able.iter().any(|&tid| self.yields(tid, &able)) {
+            return able;
         }
+        let mut fair = able.clone();
+        fair.retain(|&tid| !self.yields(tid, &able));
+        // Threads that all wait for one another to move have all moved as far as they can.
+        if fair.is_empty() { able } else { fair }
     }
 
     /// Threads that could run if nobody had to be fair.
@@ -38,12 +34,10 @@ impl Session {
             .filter(|&tid| self.can_run(tid))
     }
 
-    fn yields(&self, tid: Tid, able: &BTreeSet<Tid>) -> bool {
-        self.model
-            .thread(tid)
-            .yields_to
-            .iter()
-            .any(|other| able.contains(other))
+    /// `able` is sorted.
+    fn yields(&self, tid: Tid, able: &[Tid]) -> bool {
+        let mut others = self.model.thread(tid).yields_to.iter();
+        others.any(|other| able.binary_search(other).is_ok())
     }
 
     fn can_run(&self, tid: Tid) -> bool {
@@ -76,6 +70,9 @@ impl Session {
             Some((tid, *sync))
         };
         let operations: Vec<_> = self.contexts.iter().filter_map(operation).collect();
+        if operations.is_empty() {
+            return;
+        }
         let memory = Gathered::new(task, operations.iter().map(|(_, op)| op.object));
         for (tid, op) in operations {
             self.locks.insert(tid, hooks::would_block(&op, tid, &memory));

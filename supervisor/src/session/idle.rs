@@ -28,10 +28,10 @@ impl Session {
     /// either, the execution has ended.
     pub(super) fn settle(&mut self) -> Result<(), Failure> {
         while self.ended.is_none() {
-            let able: Vec<Tid> = self.able().collect();
-            if !able.iter().all(|&tid| self.idles(tid)) {
+            if !self.able().all(|tid| self.idles(tid)) {
                 return Ok(());
             }
+            let able: Vec<Tid> = self.able().collect();
             if able.is_empty() && self.hears_of_a_peer()? {
                 continue;
             }

@@ -34,11 +34,16 @@ pub(super) struct Region {
 }
 
 impl Session {
+    /// Would what a thread leaves be looked at? One that has always been alone leaves the same whenever it comes by.
+    pub(super) fn may_leave_residue(&self) -> bool {
+        let has_had_threads = self.model.next_tid > self.model.process.pid + 1;
+        has_had_threads && self.ended.is_none()
+    }
+
     /// Wipes what `tid`, which stands or ended at `regs`, left below its stack pointer. `is_call`: it has just called a function, so there is nothing
     /// alive right below either.
     pub(super) fn wipe_residue(&mut self, tid: Tid, regs: &Regs, is_call: bool) -> Result<(), Failure> {
-        let has_had_threads = self.model.next_tid > self.model.process.pid + 1;
-        if !has_had_threads || self.ended.is_some() || self.is_on_alternate_stack(tid, regs.rsp) {
+        if !self.may_leave_residue() || self.is_on_alternate_stack(tid, regs.rsp) {
             return Ok(());
         }
         let Some(stack) = self.stack_below(tid, regs)? else {

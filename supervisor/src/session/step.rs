@@ -54,33 +54,39 @@ impl Session {
                 "thread {tid} was to go on, but there is no such thread"
             )));
         }
-        let (operation, flow, before) = self.begin(tid)?;
+        let before = self.context(tid).regs;
+        let (operation, flow) = self.begin(tid)?;
         if let Flow::Run(regs) = flow {
             self.go(tid, regs)?;
         }
-        self.complete(tid, operation, before)
+        self.complete(tid, operation, &before)
     }
 
-    /// Performs the operation of a transition; where the thread stood before.
-    pub(super) fn begin(&mut self, tid: Tid) -> Result<(Operation, Flow, Regs), Failure> {
+    /// Performs the operation of a transition.
+    pub(super) fn begin(&mut self, tid: Tid) -> Result<(Operation, Flow), Failure> {
         self.transit = Transit::default();
         self.network.step_begins();
         self.model.clock.visible_operation();
         self.load(tid)?;
-        let before = self.context(tid).regs;
         self.context(tid).spins = false;
-        let (operation, flow) = self.perform(tid)?;
-        Ok((operation, flow, before))
+        self.perform(tid)
     }
 
-    /// The thread has parked again: the transition is over.
-    pub(super) fn complete(&mut self, tid: Tid, operation: Operation, before: Regs) -> Result<Step, Failure> {
-        let stands = self.contexts.get(&tid).map_or(before, |context| context.regs);
-        let hook = self.contexts.get(&tid).and_then(|context| context.hook.as_ref());
-        let is_call = hook.is_some_and(|op| op.sync.is_some());
-        self.wipe_residue(tid, &stands, is_call)?;
+    /// The thread has parked again: the transition is over. `before` is where it stood.
+    pub(super) fn complete(
+        &mut self,
+        tid: Tid,
+        operation: Operation,
+        before: &Regs,
+    ) -> Result<Step, Failure> {
+        if self.may_leave_residue() {
+            let stands = self.contexts.get(&tid).map_or(*before, |context| context.regs);
+            let hook = self.contexts.get(&tid).and_then(|context| context.hook.as_ref());
+            let is_call = hook.is_some_and(|op| op.sync.is_some());
+            self.wipe_residue(tid, &stands, is_call)?;
+        }
         self.look_at_locks();
-        self.moved(tid, &operation, &before);
+        self.moved(tid, &operation, before);
         self.network.moved(&self.model);
         self.settle()?;
         self.network.step_over(&self.model);
@@ -193,15 +199,18 @@ impl Session {
     /// The thread runs from these registers to its next parking point.
     pub(super) fn go(&mut self, tid: Tid, regs: Regs) -> Result<(), Failure> {
         self.model.thread_mut(tid).pending = Pending::Running;
-        self.task()?.set_regs(regs);
-        self.run_to_park(tid)
+        self.flow_on(tid, Flow::Run(regs))
     }
 
     /// Resumes the task, whose registers are set, until its thread parks or ends.
     pub(super) fn run_to_park(&mut self, tid: Tid) -> Result<(), Failure> {
+        let regs = *self.task()?.regs()?;
+        self.flow_on(tid, Flow::Run(regs))
+    }
+
+    fn flow_on(&mut self, tid: Tid, mut flow: Flow) -> Result<(), Failure> {
         let mut watch = super::spin::Watch::default();
         let mut warned = false;
-        let mut flow = Flow::Run(*self.task()?.regs()?);
         loop {
             match flow {
                 Flow::Run(regs) => {

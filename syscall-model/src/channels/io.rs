@@ -17,6 +17,10 @@ use syscalls::Errno;
 /// The kernel moves no more than this in one call.
 pub const MAX_TRANSFER: usize = 0x7fff_f000;
 
+/// Buffers up to this length are cleared by hand before they are filled: zeroed memory from the allocator is never memory that was just in use, and so not in
+/// the cache. Longer ones may be as long as the guest likes to say, and are only worth having if it can be read.
+const SMALL: usize = 4096;
+
 /// What ends waiting for data. A description that another thread closes meanwhile ends it too.
 const READ_EVENTS: PollEvents = PollEvents::IN
     .union(PollEvents::RDHUP)
@@ -41,7 +45,13 @@ pub fn gather(mem: &dyn GuestMemory, iov: &[(u64, usize)]) -> Result<Vec<u8>, Er
     let mut data = Vec::new();
     for &(addr, len) in iov {
         let len = len.min(left);
-        data.extend(mem.read_vec(addr, len)?);
+        if len > SMALL {
+            data.extend(mem.read_vec(addr, len)?);
+        } else if len > 0 {
+            let start = data.len();
+            data.resize(start + len, 0);
+            mem.read(addr, &mut data[start..])?;
+        }
         left -= len;
     }
     Ok(data)
@@ -80,10 +90,14 @@ pub(crate) fn blocking(model: &Model, id: OfdId) -> bool {
 
 /// `SO_RCVTIMEO` or `SO_SNDTIMEO` as a deadline.
 pub(crate) fn socket_deadline(model: &Model, id: OfdId, read: bool) -> Option<Nanos> {
-    let Kind::Socket(socket) = model.files.get(id)?.kind else {
+    timeout_deadline(model, &model.files.get(id)?.kind, read)
+}
+
+fn timeout_deadline(model: &Model, kind: &Kind, read: bool) -> Option<Nanos> {
+    let Kind::Socket(socket) = kind else {
         return None;
     };
-    let options = &model.channels.sockets.get(&socket)?.options;
+    let options = &model.channels.sockets.get(socket)?.options;
     let timeout = if read {
         options.receive_timeout
     } else {
@@ -155,20 +169,22 @@ pub fn prepare_read(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Prepared {
 
 /// `write` and its kin on a channel, before they run.
 pub fn prepare_write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Prepared {
-    let deadline = socket_deadline(cx.model, id, false);
+    let (mut deadline, mut wait) = (None, None);
+    if let Some(description) = cx.model.files.get(id) {
+        let kind = &description.kind;
+        deadline = timeout_deadline(cx.model, kind, false);
+        let fails_at_once = matches!(kind, Kind::EventFd(_)) && total(iov) != 8;
+        if !description.nonblocking() && !fails_at_once {
+            wait = Some(room_wait(id, amount(kind, cx.mem, iov), deadline));
+        }
+    }
     cx.thread().deadline = deadline;
-    let waits =
-        blocking(cx.model, id) && !matches!(kind(cx.model, id), Ok(Kind::EventFd(_)) if total(iov) != 8);
-    let wait = waits.then(|| {
-        let amount = amount(cx.model, cx.mem, id, iov);
-        room_wait(id, amount, deadline)
-    });
     Prepared::visible(touches(cx.model, id, Use::Write)).waiting(wait)
 }
 
 /// What [`WaitFor::Room`] needs to know of a write.
-fn amount(model: &Model, mem: &dyn GuestMemory, id: OfdId, iov: &[(u64, usize)]) -> u64 {
-    if !matches!(kind(model, id), Ok(Kind::EventFd(_))) {
+fn amount(kind: &Kind, mem: &dyn GuestMemory, iov: &[(u64, usize)]) -> u64 {
+    if !matches!(kind, Kind::EventFd(_)) {
         return total(iov) as u64;
     }
     let value = gather(mem, iov)
@@ -201,12 +217,16 @@ pub fn write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
     let before = cx.thread().progress as usize;
     let rest = data.get(before..).unwrap_or_default();
     let outcome = write_some(cx, id, rest);
-    let amount = amount(cx.model, cx.mem, id, iov);
+    if outcome == Ok(data.len()) {
+        return Ok(Effect::Done(data.len() as i64));
+    }
+    let description = cx.model.files.get(id);
+    let amount = description.map_or(0, |description| amount(&description.kind, cx.mem, iov));
     let may_wait = blocking(cx.model, id);
     finish_write(cx, id, outcome, data.len(), amount, may_wait)
 }
 
-/// What becomes of a write of `len` bytes in all after one more try: shared with `send`.
+/// What becomes of a write of `len` bytes in all after one more try: shared with `send`. `amount` is what it waits for if it found no room at all.
 pub(crate) fn finish_write(
     cx: &mut Cx,
     id: OfdId,

@@ -186,7 +186,7 @@ pub fn connect_failed(model: &mut Model, id: ChannelId, errno: Errno) {
 
 /// A send on an Internet socket.
 pub fn send(model: &mut Model, id: ChannelId, data: &[u8]) -> Result<usize, Errno> {
-    let this = socket_mut(model, id);
+    let this = socket::socket(model, id);
     if this.style == Style::Datagram {
         let to = this.remote.clone().ok_or(Errno::EDESTADDRREQ)?;
         return send_datagram(model, id, to, data);
@@ -194,10 +194,11 @@ pub fn send(model: &mut Model, id: ChannelId, data: &[u8]) -> Result<usize, Errn
     match this.link.clone() {
         Link::Peer(key) => send_to_peer(model, id, key, data),
         Link::Unconnected => {
-            this.take_error()?;
+            socket_mut(model, id).take_error()?;
             Err(Errno::EPIPE)
         }
         Link::Local(peer) => {
+            let this = socket_mut(model, id);
             this.take_error()?;
             if this.write_shut {
                 return Err(Errno::EPIPE);

@@ -304,19 +304,20 @@ pub(super) fn live_peer(model: &Model, id: ChannelId) -> Option<(ChannelId, &Soc
 }
 
 /// Bytes that the peer has not read.
-fn in_flight(model: &Model, id: ChannelId) -> usize {
-    live_peer(model, id).map_or(0, |(_, peer)| peer.charged)
+fn in_flight(model: &Model, this: &Socket) -> usize {
+    let peer = this.peer().and_then(|peer| model.channels.sockets.get(&peer));
+    peer.map_or(0, |peer| peer.charged)
 }
 
 /// `SIOCOUTQ`.
 pub fn unread_by_peer(model: &Model, id: ChannelId) -> usize {
-    in_flight(model, id)
+    in_flight(model, socket(model, id))
 }
 
 /// Would a send go through, at least in part? Also true when it would fail at once.
 pub fn has_room(model: &Model, id: ChannelId) -> bool {
     let this = socket(model, id);
-    this.write_shut || this.error.is_some() || in_flight(model, id) < this.options.send_buffer
+    this.write_shut || this.error.is_some() || in_flight(model, this) < this.options.send_buffer
 }
 
 pub fn poll(model: &Model, id: ChannelId) -> PollEvents {
@@ -336,7 +337,7 @@ pub fn poll(model: &Model, id: ChannelId) -> PollEvents {
         events |= PollEvents::HUP;
     }
     // The kernel calls a socket writable when a quarter of its buffer is in use at most.
-    events.set(WRITABLE, in_flight(model, id) * 4 <= this.options.send_buffer);
+    events.set(WRITABLE, in_flight(model, this) * 4 <= this.options.send_buffer);
     if this.is_inet() {
         events -= PollEvents::WRBAND;
     }

@@ -85,11 +85,25 @@ pub(crate) fn is_channel(kind: &Kind) -> bool {
     !matches!(kind, Kind::File(_) | Kind::Output(_))
 }
 
-/// The buffers of a call of the `read` and `write` families.
-fn buffers(cx: &Cx, call: &Call) -> Result<Vec<(u64, usize)>, Errno> {
-    match call.sysno {
-        Sysno::read | Sysno::write => Ok(vec![(call.word(1), count(call, 2)?)]),
-        _ => cx.mem.read_iovec(call.word(1), call.word(2)),
+/// The buffers of a call of the `read` and `write` families: one, or a list in memory.
+fn buffers(cx: &Cx, call: &Call) -> Result<Buffers, Errno> {
+    Ok(match call.sysno {
+        Sysno::read | Sysno::write => Buffers::One([(call.word(1), count(call, 2)?)]),
+        _ => Buffers::Many(cx.mem.read_iovec(call.word(1), call.word(2))?),
+    })
+}
+
+enum Buffers {
+    One([(u64, usize); 1]),
+    Many(Vec<(u64, usize)>),
+}
+
+impl Buffers {
+    fn all(&self) -> &[(u64, usize)] {
+        match self {
+            Buffers::One(one) => one,
+            Buffers::Many(many) => many,
+        }
     }
 }
 
@@ -108,9 +122,9 @@ fn prepare(cx: &mut Cx, call: &Call, writes: bool, positional: bool) -> Prepared
         && let Ok(buffers) = buffers(cx, call)
     {
         return if writes {
-            channels::prepare_write(cx, ofd, &buffers)
+            channels::prepare_write(cx, ofd, buffers.all())
         } else {
-            channels::prepare_read(cx, ofd, &buffers)
+            channels::prepare_read(cx, ofd, buffers.all())
         };
     }
     Prepared::visible(touches(cx.model, ofd, writes, positional))

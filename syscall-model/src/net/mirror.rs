@@ -21,14 +21,14 @@ pub enum Told {
 
 /// Says what is to be said and takes in what has come. Does nothing if no call had to do with the network.
 pub fn settle(model: &mut Model, net: &mut dyn Network) {
-    let outbox = std::mem::take(&mut model.channels.outbox);
-    if outbox.is_empty() && !std::mem::take(&mut model.channels.stale) {
+    if model.channels.outbox.is_empty() && !model.channels.stale {
         return;
     }
     model.channels.stale = false;
+    let mut outbox = std::mem::take(&mut model.channels.outbox);
     let says_nothing = outbox.is_empty();
     let says_bytes = !says_nothing && outbox.iter().all(|told| matches!(told, Told::Bytes(..)));
-    for told in outbox {
+    for told in outbox.drain(..) {
         match told {
             Told::Bytes(key, data) => net.write(&key, &data),
             Told::Datagram(id, to, data) => send_datagram(model, net, id, to, &data),
@@ -36,6 +36,12 @@ pub fn settle(model: &mut Model, net: &mut dyn Network) {
             Told::Close(key) => net.close(&key),
         }
     }
+    debug_assert!(
+        model.channels.outbox.is_empty(),
+        "what is said is not answered here"
+    );
+    // Its memory serves the next call.
+    model.channels.outbox = outbox;
     let something_came = refresh(model, net);
     if something_came || !says_nothing {
         net.settled(says_bytes && !something_came);
@@ -44,8 +50,13 @@ pub fn settle(model: &mut Model, net: &mut dyn Network) {
 
 /// Takes in what has come on every connection, and whether somebody wants to be accepted. True if anything changed.
 pub fn refresh(model: &mut Model, net: &mut dyn Network) -> bool {
-    named::redirect_datagrams(model);
-    let ids: Vec<ChannelId> = model.channels.sockets.keys().copied().collect();
+    let mut redirected = false;
+    let sockets = model.channels.sockets.iter();
+    let sockets = sockets.inspect(|(_, socket)| redirected |= socket.serves && socket.remote.is_some());
+    let ids: Vec<ChannelId> = sockets.map(|(id, _)| *id).collect();
+    if redirected {
+        named::redirect_datagrams(model);
+    }
     let mut changed = false;
     for id in ids {
         let Some(socket) = model.channels.sockets.get(&id) else {
@@ -112,11 +123,11 @@ fn pull_stream(model: &mut Model, net: &mut dyn Network, id: ChannelId, key: &Ke
         let Some(socket) = model.channels.sockets.get_mut(&id) else {
             break;
         };
-        let mut events = PollEvents::all();
+        let (mut events, mut is_last) = (PollEvents::all(), false);
         match arrival {
-            Arrival::Data(data) => {
-                socket.deliver(&data, Vec::new());
-                events = READABLE;
+            Arrival::Data { bytes, more } => {
+                socket.deliver(&bytes, Vec::new());
+                (events, is_last) = (READABLE, !more);
             }
             Arrival::End => socket.read_shut = true,
             Arrival::Reset | Arrival::Nothing => {
@@ -126,6 +137,9 @@ fn pull_stream(model: &mut Model, net: &mut dyn Network, id: ChannelId, key: &Ke
         }
         changed = true;
         epoll::notify(model, &Kind::Socket(id), events);
+        if is_last {
+            break;
+        }
     }
     changed
 }
@@ -145,9 +159,12 @@ fn pull_datagrams(
     key: &Key,
 ) -> bool {
     let mut changed = false;
-    while let Arrival::Data(data) = net.read(key, usize::MAX) {
-        socket::deliver_datagram(model, id, from, &data);
+    while let Arrival::Data { bytes, more } = net.read(key, usize::MAX) {
+        socket::deliver_datagram(model, id, from, &bytes);
         changed = true;
+        if !more {
+            break;
+        }
     }
     changed
 }

@@ -44,7 +44,11 @@ pub struct Accepted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// Bytes of a stream, or one datagram.
-    Data(Vec<u8>),
+    Data {
+        bytes: Vec<u8>,
+        /// There is something behind it: more of it, or an end.
+        more: bool,
+    },
     /// The peer will say no more.
     End,
     Reset,

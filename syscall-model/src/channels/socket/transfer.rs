@@ -14,7 +14,14 @@ use syscalls::Errno;
 /// Sends one record, or as much of a stream as fits. `EAGAIN` if nothing does. Takes the references of
 /// `rights` over if it succeeds.
 pub fn send(model: &mut Model, id: ChannelId, data: &[u8], rights: &[OfdId]) -> Result<usize, Errno> {
-    if socket(model, id).is_inet() {
+    let this = socket(model, id);
+    if let Link::Peer(key) = &this.link
+        && this.style != Style::Datagram
+    {
+        let key = key.clone();
+        return send_to_peer(model, id, key, data);
+    }
+    if this.is_inet() {
         return named::send(model, id, data);
     }
     let this = socket_mut(model, id);
@@ -61,9 +68,10 @@ pub(in crate::channels) fn send_to_peer(
     key: Key,
     data: &[u8],
 ) -> Result<usize, Errno> {
-    let this = socket_mut(model, id);
-    this.take_error()?;
-    if this.write_shut {
+    let this = socket(model, id);
+    if this.error.is_some() {
+        socket_mut(model, id).take_error()?;
+    } else if this.write_shut {
         return Err(Errno::EPIPE);
     }
     if !data.is_empty() {
@@ -80,10 +88,8 @@ pub(in crate::channels) fn send_locally(
     data: &[u8],
     rights: &[OfdId],
 ) -> Result<usize, Errno> {
-    let room = socket(model, id)
-        .options
-        .send_buffer
-        .saturating_sub(in_flight(model, id));
+    let this = socket(model, id);
+    let room = this.options.send_buffer.saturating_sub(in_flight(model, this));
     if room == 0 {
         return Err(Errno::EAGAIN);
     }

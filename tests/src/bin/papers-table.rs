@@ -105,6 +105,12 @@ const ROWS: &[Row] = &[
     row("alphabet_server", &["4", "1"], Peer::Clients(4, "alphabet 1"), ""),
     row("alphabet_server", &["5", "1"], Peer::Clients(5, "alphabet 1"), ""),
     row(
+        "alphabet_server",
+        &["5", "5"],
+        Peer::Clients(5, "alphabet 5"),
+        "> 1 h, 54:18, 58:42, 3442.8 / 13638.9",
+    ),
+    row(
         "chat_server",
         &["2", "abstract"],
         Peer::Clients(2, "chat {i} 2"),

@@ -150,10 +150,12 @@ impl PeerError {
         let address = address.to_string();
         let errno = match (source.raw_os_error(), source.kind()) {
             (None, ErrorKind::TimedOut) => libc::ETIMEDOUT,
+            // Whether there is such a path is for the program's own view of the files to say; it would not have come here.
+            (Some(libc::ENOENT), _) => libc::ECONNREFUSED,
             (errno, _) => errno.unwrap_or(0),
         };
         match errno {
-            libc::ECONNREFUSED | libc::ECONNRESET | libc::ETIMEDOUT | libc::ENOENT | libc::EPROTOTYPE => {}
+            libc::ECONNREFUSED | libc::ECONNRESET | libc::ETIMEDOUT | libc::EPROTOTYPE => {}
             libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::EHOSTDOWN => {}
             libc::EACCES | libc::EPERM | libc::EINVAL | libc::EAFNOSUPPORT => {}
             _ => {

@@ -6,9 +6,12 @@
 use crate::address::Address;
 use crate::channel::Link;
 use crate::process::Launcher;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn6, bind, listen, setsockopt, socket, sockopt,
+};
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::{SocketAddr, SocketAddrV6, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
@@ -67,6 +70,17 @@ impl Drop for Tidy {
     }
 }
 
+/// A socket that leaves IPv4 to another one at the same port. The standard library does not offer it.
+fn bind_v6_only(address: SocketAddrV6, kind: SockType) -> io::Result<OwnedFd> {
+    let fd = socket(AddressFamily::Inet6, kind, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
+    if kind == SockType::Stream {
+        setsockopt(&fd, sockopt::ReuseAddr, &true)?;
+    }
+    bind(fd.as_raw_fd(), &SockaddrIn6::from(address))?;
+    Ok(fd)
+}
+
 /// One real listening socket.
 #[derive(Debug)]
 pub struct Listener {
@@ -82,10 +96,17 @@ impl Listener {
     ///
     /// # Errors
     /// The address is taken or not ours.
-    pub fn bind(address: &Address, name: String, launcher: &Launcher) -> io::Result<Listener> {
+    pub fn bind(address: &Address, v6_only: bool, name: String, launcher: &Launcher) -> io::Result<Listener> {
         match address {
             Address::Tcp(addr) => {
-                let listener = TcpListener::bind(addr)?;
+                let listener = match addr {
+                    SocketAddr::V6(addr) if v6_only => {
+                        let socket = bind_v6_only(*addr, SockType::Stream)?;
+                        listen(&socket, Backlog::MAXCONN)?;
+                        TcpListener::from(socket)
+                    }
+                    _ => TcpListener::bind(addr)?,
+                };
                 listener.set_nonblocking(true)?;
                 let address = Address::Tcp(listener.local_addr()?);
                 Ok(Listener {
@@ -110,7 +131,12 @@ impl Listener {
                 })
             }
             Address::Udp(addr) => {
-                let socket = UdpSocket::bind(addr)?;
+                let socket = match addr {
+                    SocketAddr::V6(addr) if v6_only => {
+                        UdpSocket::from(bind_v6_only(*addr, SockType::Datagram)?)
+                    }
+                    _ => UdpSocket::bind(addr)?,
+                };
                 socket.set_nonblocking(true)?;
                 let address = Address::Udp(socket.local_addr()?);
                 Ok(Listener {

@@ -14,6 +14,19 @@ impl PeerWorld {
     /// # Errors
     /// The address cannot be bound.
     pub fn bind(&mut self, state: &mut PeerState, address: &Address) -> Result<Address, PeerError> {
+        self.bind_as(state, address, false)
+    }
+
+    /// The same; the IPv6 wildcard is for IPv6 only, if it is said so: IPv4 clients then come to another socket, or to none.
+    ///
+    /// # Errors
+    /// The address cannot be bound.
+    pub fn bind_as(
+        &mut self,
+        state: &mut PeerState,
+        address: &Address,
+        v6_only: bool,
+    ) -> Result<Address, PeerError> {
         let (mut name, mut k) = (address.to_string(), 0);
         if address.port() == Some(0) {
             let count = state.edit().chosen.entry(address.clone()).or_insert(0);
@@ -29,7 +42,7 @@ impl PeerWorld {
         if self.config.offline || self.ground.listeners.iter().any(|l| &l.address == address) {
             return Ok(address.clone());
         }
-        let listener = Listener::bind(address, name, &self.config.launcher)
+        let listener = Listener::bind(address, v6_only, name, &self.config.launcher)
             .map_err(PeerError::io(format!("listening at {address} for the SUT")))?;
         let got = listener.address.clone();
         if got != *address {

@@ -147,6 +147,42 @@ fn several_listening_addresses() {
 }
 
 #[test]
+fn both_wildcards_at_one_port() {
+    let port = free_port();
+    let connect = |host: &str| {
+        format!(
+            "import socket\ns=socket.create_connection(('{host}',{port}))\ns.sendall(b'{host}')\ns.recv(1)"
+        )
+    };
+    let clients = vec![
+        python("six", &connect("::1"), &[]),
+        python("four", &connect("127.0.0.1"), &[]),
+    ];
+    let mut world = PeerWorld::new(Config {
+        clients,
+        ..config(CacheMode::Branching)
+    })
+    .expect("world");
+    let mut state = PeerState::new();
+    let four = Address::Tcp(([0, 0, 0, 0], port).into());
+    let six = Address::Tcp(([0u16; 8], port).into());
+    // As servers do that listen everywhere: the second socket leaves IPv4 to the first.
+    world.bind(&mut state, &four).expect("bind");
+    world.bind_as(&mut state, &six, true).expect("bind");
+    for address in [&four, &six] {
+        world.listen(&mut state, address);
+    }
+    for (address, host) in [(four, &b"127.0.0.1"[..]), (six, b"::1")] {
+        let key = world
+            .accept(&mut state, &address)
+            .expect("runs")
+            .expect("its client");
+        assert_eq!(world.read(&mut state, &key, 100).expect("greeted"), host);
+        assert!(!world.acceptable(&state, &address).expect("runs"));
+    }
+}
+
+#[test]
 fn ipv6_both_ways() {
     let server = "import socket,sys\ns=socket.create_server(('::1',int(sys.argv[1])),family=socket.AF_INET6)\nwhile True:\n c,_=s.accept()\n while d:=c.recv(9): c.sendall(d*2)";
     let client = "import os,socket\ns=socket.create_connection(('::1',int(os.environ['TRACEFORK_PORT'])))\ns.sendall(b'six')\ns.recv(1)";

@@ -457,14 +457,14 @@ impl Network for PeerNetwork {
         key
     }
 
-    fn bind(&mut self, at: &Endpoint) -> Result<Endpoint, Errno> {
+    fn bind(&mut self, at: &Endpoint, v6_only: bool) -> Result<Endpoint, Errno> {
         // Without clients nobody outside ever comes: the model's own books are enough.
         if !self.has_clients() {
             return Ok(at.clone());
         }
         let address = to_address(at);
         let bound = self.ask(Ok(address.clone()), |world, state| {
-            match world.bind(state, &address) {
+            match world.bind_as(state, &address, v6_only) {
                 Err(PeerError::Io { source, .. }) => Ok(Err(source)),
                 other => other.map(Ok),
             }

@@ -4,17 +4,33 @@ use super::socket;
 use crate::fd::{Kind, OfdId};
 use crate::memory::GuestMemoryExt;
 use crate::model::{Cx, Model};
+use crate::net::interfaces;
 use syscalls::Errno;
+
+/// Does the next byte come after urgent ones?
+const SIOCATMARK: u64 = 0x8905;
+
+fn is_stream(model: &Model, id: super::ChannelId) -> bool {
+    let socket = model.channels.sockets.get(&id);
+    socket.is_some_and(|socket| socket.style == socket::Style::Stream && socket.is_inet())
+}
 
 /// Requests that depend on the kind; those for any descriptor (`FIONBIO`, `FIOCLEX`, …) are the dispatcher's.
 pub fn ioctl(cx: &mut Cx, id: OfdId, request: u64, arg: u64) -> Result<i64, Errno> {
     let kind = cx.model.files.get(id).ok_or(Errno::EBADF)?.kind.clone();
+    if matches!(kind, Kind::Socket(_))
+        && let Some(done) = interfaces::ioctl(cx.mem, request, arg)
+    {
+        return done.map(|()| 0);
+    }
     let channels = &cx.model.channels;
     let value = match (kind, request) {
         (Kind::PipeReader(id) | Kind::PipeWriter(id), libc::FIONREAD) => {
             channels.pipes.get(&id).map(|pipe| pipe.available())
         }
         (Kind::Socket(id), libc::FIONREAD) => channels.sockets.get(&id).map(|socket| socket.available()),
+        // Urgent data is not modelled, so nobody ever stands before it.
+        (Kind::Socket(id), SIOCATMARK) if is_stream(cx.model, id) => Some(0),
         (Kind::Socket(id), libc::TIOCOUTQ) => Some(socket::unread_by_peer(cx.model, id)),
         _ => return Err(Errno::ENOTTY),
     };

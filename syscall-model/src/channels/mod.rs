@@ -10,6 +10,7 @@ pub mod epoll;
 pub mod eventfd;
 pub mod io;
 pub mod named;
+pub mod netlink;
 pub mod pipe;
 pub mod signalfd;
 pub mod socket;

@@ -29,7 +29,8 @@ fn is_receiving(socket: &Socket) -> bool {
     socket.listening.is_some() || socket.link == Link::Unconnected
 }
 
-fn v6_only(socket: &Socket) -> bool {
+/// `IPV6_V6ONLY`: the wildcard is not for IPv4.
+pub fn v6_only(socket: &Socket) -> bool {
     let value = socket.options.plain.get(&(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY));
     value.is_some_and(|value| value.iter().any(|&byte| byte != 0))
 }

@@ -9,8 +9,8 @@
 
 mod transfer;
 
-pub(crate) use transfer::deliver_datagram;
 pub use transfer::{close, disconnect, receive, send, shutdown};
+pub(crate) use transfer::{deliver_answer, deliver_datagram};
 pub(super) use transfer::{send_locally, send_to_peer};
 
 use super::ChannelId;
@@ -126,6 +126,8 @@ pub struct Socket {
     pub correspondents: OrdMap<Endpoint, Key>,
     /// A datagram socket at an address where clients may write to it.
     pub serves: bool,
+    /// The name of a netlink socket.
+    pub netlink_port: Option<u32>,
 }
 
 /// What a receive got. The rights carry a reference each, which the caller must install or release.
@@ -169,6 +171,7 @@ impl Socket {
             client: None,
             correspondents: OrdMap::new(),
             serves: false,
+            netlink_port: None,
         }
     }
 
@@ -182,9 +185,15 @@ impl Socket {
         self.given.as_ref().or(self.name.as_ref())
     }
 
-    /// Of the Internet, not a Unix socket.
+    /// Of the Internet, not a Unix or a netlink socket.
     pub fn is_inet(&self) -> bool {
-        self.family != libc::AF_UNIX
+        matches!(self.family, libc::AF_INET | libc::AF_INET6)
+    }
+
+    /// `SO_LINGER` of no time at all: a close is a reset.
+    pub(crate) fn lingers_not(&self) -> bool {
+        let linger = self.options.plain.get(&(libc::SOL_SOCKET, libc::SO_LINGER));
+        linger.is_some_and(|linger| linger.len() == 8 && linger[..4] != [0; 4] && linger[4..] == [0; 4])
     }
 
     /// How much more may come in.

@@ -29,7 +29,7 @@ pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
     }
     let mut touched = touches(cx.model, ofd, Use::Read);
     touched.push(Touch::write(Object::FdTable));
-    let waits = listens && blocking(cx.model, ofd);
+    let waits = listens && blocking(cx.model, ofd) && flags(call) & !FLAGS == 0;
     Prepared::visible(touched).waiting(waits.then(|| io::read_wait(ofd, deadline)))
 }
 
@@ -38,13 +38,16 @@ pub fn await_clients(cx: &mut Cx) {
     named::await_clients(cx.model);
 }
 
+fn flags(call: &Call) -> i32 {
+    match call.sysno {
+        Sysno::accept4 => call.int(3),
+        _ => 0,
+    }
+}
+
 pub fn accept(cx: &mut Cx, call: &Call) -> Outcome {
     let (ofd, listener) = socket_of(cx, call.fd(0))?;
-    let flags = if call.sysno == Sysno::accept4 {
-        call.int(3)
-    } else {
-        0
-    };
+    let flags = flags(call);
     if flags & !FLAGS != 0 {
         return Err(Errno::EINVAL);
     }

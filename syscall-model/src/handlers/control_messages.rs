@@ -1,4 +1,4 @@
-//! Control messages: descriptors (`SCM_RIGHTS`) and credentials that travel with data.
+//! Control messages: descriptors (`SCM_RIGHTS`), credentials and addresses that travel with data.
 
 use super::sockopt;
 use crate::fd::OfdId;
@@ -71,7 +71,7 @@ impl Control {
         }
     }
 
-    fn put(&mut self, cx: &mut Cx, kind: i32, body: &[u8]) -> Result<(), Errno> {
+    pub fn put(&mut self, cx: &mut Cx, level: i32, kind: i32, body: &[u8]) -> Result<(), Errno> {
         if self.left < HEADER {
             self.truncated = true;
             return Ok(());
@@ -80,7 +80,7 @@ impl Control {
         let len = whole.min(self.left);
         self.truncated |= len < whole;
         cx.mem.write_u64(self.at, len as u64)?;
-        cx.mem.write_u32(self.at + 8, SOL_SOCKET as u32)?;
+        cx.mem.write_u32(self.at + 8, level as u32)?;
         cx.mem.write_u32(self.at + 12, kind as u32)?;
         if len > HEADER {
             cx.mem.write(self.at + HEADER as u64, &body[..len - HEADER])?;
@@ -95,7 +95,7 @@ impl Control {
     /// `SO_PASSCRED`: who sent it.
     pub fn credentials(&mut self, cx: &mut Cx) -> Result<(), Errno> {
         let credentials = sockopt::credentials(cx);
-        self.put(cx, SCM_CREDENTIALS, &credentials)
+        self.put(cx, SOL_SOCKET, SCM_CREDENTIALS, &credentials)
     }
 
     /// Gives each description that came along a descriptor; those without room are closed.
@@ -114,6 +114,6 @@ impl Control {
         if fds.is_empty() {
             return Ok(());
         }
-        self.put(cx, SCM_RIGHTS, &fds)
+        self.put(cx, SOL_SOCKET, SCM_RIGHTS, &fds)
     }
 }

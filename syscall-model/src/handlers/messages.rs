@@ -5,8 +5,8 @@ use super::control_messages::{self as control, Control};
 use super::sockets::{destination, encoded, object, read_address, socket_of, write_address};
 use crate::call::Call;
 use crate::channels::io::{self, blocking};
-use crate::channels::socket::{self, Link, Received, Style};
-use crate::channels::{ChannelId, Use, named, touches};
+use crate::channels::socket::{self, Link, Received, Socket, Style};
+use crate::channels::{ChannelId, Use, named, netlink, touches};
 use crate::clock::Nanos;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::OfdId;
@@ -16,6 +16,7 @@ use crate::net::Endpoint;
 use crate::object::{Object, Touch};
 use crate::signals::Signals;
 use crate::wait::{Wait, Wake};
+use std::net::IpAddr;
 use syscalls::{Errno, Sysno};
 
 const MMSGHDR_SIZE: u64 = 64;
@@ -84,10 +85,18 @@ fn prepare(cx: &mut Cx, call: &Call, how: Use, wait: impl Fn(OfdId, Option<Nanos
     }
     let deadline = io::socket_deadline(cx.model, ofd, how == Use::Read);
     cx.thread().deadline = deadline;
-    let waits = blocking(cx.model, ofd) && flags(call) & libc::MSG_DONTWAIT == 0;
+    // What is never there is not waited for.
+    let at_once = libc::MSG_DONTWAIT | libc::MSG_OOB | libc::MSG_ERRQUEUE;
+    let waits = blocking(cx.model, ofd) && flags(call) & at_once == 0;
     let mut touched = touches(cx.model, ofd, how);
-    if matches!(call.sysno, Sysno::recvmsg | Sysno::recvmmsg) {
-        // Descriptors may come along.
+    let asks_kernel = cx
+        .model
+        .channels
+        .sockets
+        .get(&id)
+        .is_some_and(netlink::is_netlink);
+    if matches!(call.sysno, Sysno::recvmsg | Sysno::recvmmsg) || asks_kernel {
+        // Descriptors may come along; a netlink socket gets its number when it first sends, if it has none.
         touched.push(Touch::write(Object::FdTable));
     }
     Prepared::visible(touched).waiting(waits.then(|| wait(ofd, deadline)))
@@ -150,6 +159,9 @@ fn check_destination(cx: &Cx, fd: i32, header: &Header) -> Result<Option<Endpoin
     }
     let raw = read_address(cx, header.name, u64::from(header.name_len))?;
     let socket = object(cx, fd)?;
+    if netlink::is_netlink(socket) {
+        return Ok(None);
+    }
     match (socket.style, &socket.link) {
         // TCP looks at no address at all.
         (Style::Stream, _) if socket.is_inet() => Ok(None),
@@ -197,7 +209,12 @@ pub fn recvmsg(cx: &mut Cx, call: &Call) -> Outcome {
 fn receive(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
     let (ofd, id) = socket_of(cx, fd)?;
     if flags & libc::MSG_OOB != 0 {
-        return Err(Errno::EOPNOTSUPP);
+        let none_here = io::is_stream(cx.model, id) && object(cx, fd)?.is_inet();
+        return Err(if none_here {
+            Errno::EINVAL
+        } else {
+            Errno::EOPNOTSUPP
+        });
     }
     if flags & libc::MSG_ERRQUEUE != 0 {
         return Err(Errno::EAGAIN);
@@ -279,11 +296,37 @@ fn least(cx: &Cx, id: ChannelId, max: usize, flags: i32) -> usize {
     }
 }
 
+/// `IP_PKTINFO`: at which address and interface a datagram came in. Servers that listen everywhere answer from there.
+fn arrived_at(socket: &Socket) -> Option<(i32, i32, Vec<u8>)> {
+    const INTERFACE: u32 = 1;
+    let is_on = |level, option| {
+        let value = socket.options.plain.get(&(level, option));
+        value.is_some_and(|value| value.iter().any(|&byte| byte != 0))
+    };
+    let Some(Endpoint::Udp(here)) = socket.name.clone().map(Endpoint::destination) else {
+        return None;
+    };
+    match here.ip() {
+        IpAddr::V4(ip) if is_on(libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+            let body = [&INTERFACE.to_le_bytes()[..], &ip.octets(), &ip.octets()].concat();
+            Some((libc::IPPROTO_IP, libc::IP_PKTINFO, body))
+        }
+        IpAddr::V6(ip) if is_on(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) => {
+            let body = [&ip.octets()[..], &INTERFACE.to_le_bytes()].concat();
+            Some((libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, body))
+        }
+        _ => None,
+    }
+}
+
 /// Fills in what `recvmsg` returns in the header.
 fn tell(cx: &mut Cx, fd: i32, header: &Header, rights: Vec<OfdId>, mut flags: i32) -> Result<(), Errno> {
     let mut out = Control::new(header.control, header.control_len);
     if object(cx, fd)?.options.pass_credentials {
         out.credentials(cx)?;
+    }
+    if let Some((level, kind, body)) = arrived_at(object(cx, fd)?) {
+        out.put(cx, level, kind, &body)?;
     }
     out.rights(cx, rights, flags & libc::MSG_CMSG_CLOEXEC != 0)?;
     if out.truncated {

@@ -7,7 +7,7 @@ use super::pipe::install_two;
 use super::{names, paths};
 use crate::call::Call;
 use crate::channels::socket::{self, Link, Socket, Style};
-use crate::channels::{ChannelId, Use, install, io, named, touches};
+use crate::channels::{ChannelId, Use, install, io, named, netlink, touches};
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId};
 use crate::memory::GuestMemoryExt;
@@ -84,15 +84,14 @@ fn check_unix_protocol(protocol: i32) -> Result<(), Errno> {
 pub fn socket(cx: &mut Cx, call: &Call) -> Outcome {
     let (domain, kind, protocol) = (call.int(0), call.int(1), call.int(2));
     match domain {
-        libc::AF_UNIX | libc::AF_INET | libc::AF_INET6 => {}
-        // Netlink among them: programs that list interfaces with it have another way, or do without.
+        libc::AF_UNIX | libc::AF_INET | libc::AF_INET6 | libc::AF_NETLINK => {}
         _ => return Err(Errno::EAFNOSUPPORT),
     }
     let (style, flags) = style_and_flags(kind)?;
-    if domain == libc::AF_UNIX {
-        check_unix_protocol(protocol)?;
-    } else {
-        check_inet_protocol(kind & 0xf, protocol)?;
+    match domain {
+        libc::AF_UNIX => check_unix_protocol(protocol)?,
+        libc::AF_NETLINK => netlink::check(style, protocol)?,
+        _ => check_inet_protocol(kind & 0xf, protocol)?,
     }
     let id = cx
         .model
@@ -137,6 +136,9 @@ pub fn read_address(cx: &Cx, addr: u64, len: u64) -> Result<Vec<u8>, Errno> {
 
 /// Where this address leads: a Unix path as an absolute one.
 pub fn destination(cx: &Cx, socket: &Socket, raw: &[u8]) -> Result<Endpoint, Errno> {
+    if netlink::is_netlink(socket) {
+        return Err(Errno::EINVAL);
+    }
     let datagram = socket.style == Style::Datagram;
     match Endpoint::decode(socket.family, datagram, raw)? {
         Endpoint::Unix(name) => match name.first() {
@@ -172,6 +174,10 @@ pub fn connect(cx: &mut Cx, call: &Call) -> Outcome {
     let (ofd, id) = socket_of(cx, call.fd(0))?;
     let raw = read_address(cx, call.word(1), call.word(2))?;
     let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
+    if netlink::is_netlink(socket) {
+        netlink::connect(cx.model, id, &raw)?;
+        return Effect::ok();
+    }
     if raw.starts_with(&(libc::AF_UNSPEC as u16).to_le_bytes())
         && (socket.style == Style::Datagram || socket.is_inet())
     {
@@ -275,6 +281,10 @@ pub fn prepare_bind(cx: &mut Cx, call: &Call) -> Prepared {
         Endpoint::decode(socket.family, socket.style == Style::Datagram, &raw)
     });
     match name {
+        // Which number one gets depends on who asked before.
+        _ if object(cx, call.fd(0)).is_ok_and(netlink::is_netlink) => {
+            prepared.touches.push(Touch::write(Object::FdTable));
+        }
         Ok(Endpoint::Unix(path)) if path.first().is_some_and(|&first| first != 0) => {
             prepared.touches.push(Touch::write(Object::FileSystem));
         }
@@ -293,6 +303,10 @@ pub fn bind(cx: &mut Cx, call: &Call) -> Outcome {
     let (_, id) = socket_of(cx, call.fd(0))?;
     let raw = read_address(cx, call.word(1), call.word(2))?;
     let socket = object(cx, call.fd(0))?;
+    if netlink::is_netlink(socket) {
+        netlink::bind(cx.model, id, &raw)?;
+        return Effect::ok();
+    }
     let (stream, inet) = (socket.style == Style::Stream, socket.is_inet());
     let name = Endpoint::decode(socket.family, socket.style == Style::Datagram, &raw)?;
     if socket.name.is_some() {
@@ -311,7 +325,8 @@ pub fn bind(cx: &mut Cx, call: &Call) -> Outcome {
     }
     let datagrams = inet && !stream;
     let mut name = if stream || datagrams {
-        cx.net.bind(&name)?
+        let v6_only = named::v6_only(object(cx, call.fd(0))?);
+        cx.net.bind(&name, v6_only)?
     } else {
         name
     };
@@ -350,7 +365,7 @@ pub fn listen(cx: &mut Cx, call: &Call) -> Outcome {
         // An Internet socket without a name gets a port.
         (None, true) => {
             let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-            let name = cx.net.bind(&Endpoint::Tcp(any))?;
+            let name = cx.net.bind(&Endpoint::Tcp(any), false)?;
             let port = match name.port() {
                 Some(0) | None => cx.model.channels.choose_port(),
                 Some(port) => port,
@@ -391,7 +406,10 @@ pub fn shutdown(cx: &mut Cx, call: &Call) -> Outcome {
 /// `getsockname(fd, addr, len)`.
 pub fn getsockname(cx: &mut Cx, call: &Call) -> Outcome {
     let socket = object(cx, call.fd(0))?;
-    let address = encoded(socket.shown_name(), socket.family);
+    let address = match netlink::is_netlink(socket) {
+        true => netlink::encode(socket.netlink_port.unwrap_or_default()),
+        false => encoded(socket.shown_name(), socket.family),
+    };
     write_address(cx, &address, call.word(1), call.word(2))?;
     Effect::ok()
 }
@@ -399,7 +417,7 @@ pub fn getsockname(cx: &mut Cx, call: &Call) -> Outcome {
 /// `getpeername(fd, addr, len)`.
 pub fn getpeername(cx: &mut Cx, call: &Call) -> Outcome {
     let socket = object(cx, call.fd(0))?;
-    if socket.link == Link::Unconnected && socket.remote.is_none() {
+    if socket.link == Link::Unconnected && socket.remote.is_none() && !netlink::is_netlink(socket) {
         return Err(Errno::ENOTCONN);
     }
     let address = encoded(socket.remote.as_ref(), socket.family);
@@ -412,6 +430,7 @@ pub fn encoded(name: Option<&Endpoint>, family: i32) -> Vec<u8> {
     match (name, family) {
         (Some(name), _) => name.encode(family),
         (None, libc::AF_UNIX) => (family as u16).to_le_bytes().to_vec(),
+        (None, libc::AF_NETLINK) => netlink::encode(0),
         (None, libc::AF_INET) => Endpoint::Tcp((Ipv4Addr::UNSPECIFIED, 0).into()).encode(family),
         (None, _) => Endpoint::Tcp((Ipv6Addr::UNSPECIFIED, 0).into()).encode(family),
     }

@@ -5,12 +5,13 @@
 
 use super::sockets::{object, socket_of};
 use crate::call::Call;
-use crate::channels::ChannelId;
-use crate::channels::socket::{Socket, Style};
+use crate::channels::socket::{Link, Socket, Style};
+use crate::channels::{ChannelId, netlink};
 use crate::clock::Nanos;
 use crate::effect::{Effect, Outcome};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
+use crate::net::interfaces;
 use libc::SOL_SOCKET;
 use syscalls::Errno;
 
@@ -21,6 +22,9 @@ const SO_SNDTIMEO_NEW: i32 = 67;
 const MIN_SEND_BUFFER: usize = 4608;
 const MIN_RECEIVE_BUFFER: usize = 2304;
 const MAX_BUFFER_ASKED: usize = 212_992;
+/// `TCP_CA_NAME_MAX`.
+const ALGORITHM: usize = 16;
+const IP_LOCAL_PORT_RANGE: i32 = 51;
 
 /// Options without an effect in the model, with the value they start with.
 fn plain_default(option: i32) -> Option<Vec<u8>> {
@@ -34,9 +38,12 @@ fn plain_default(option: i32) -> Option<Vec<u8>> {
         | libc::SO_PRIORITY
         | libc::SO_DONTROUTE
         | libc::SO_TIMESTAMP
+        | libc::SO_TIMESTAMPNS
+        | libc::SO_RXQ_OVFL
+        | libc::SO_NO_CHECK
         | libc::SO_MARK
-        | libc::SO_INCOMING_CPU
         | libc::SO_BUSY_POLL => Some(vec![0; 4]),
+        libc::SO_INCOMING_CPU | libc::SO_MAX_PACING_RATE => Some(vec![0xff; 4]),
         _ => None,
     }
 }
@@ -48,6 +55,9 @@ pub fn setsockopt(cx: &mut Cx, call: &Call) -> Outcome {
     let len = usize::try_from(call.int(4)).map_err(|_| Errno::EINVAL)?;
     if level != SOL_SOCKET {
         return set_protocol_option(cx, id, level, option, addr, len);
+    }
+    if option == libc::SO_BINDTODEVICE {
+        return bind_to_device(cx, addr, len);
     }
     if len < 4 {
         return Err(Errno::EINVAL);
@@ -77,12 +87,25 @@ pub fn setsockopt(cx: &mut Cx, call: &Call) -> Outcome {
     Effect::ok()
 }
 
+/// `SO_BINDTODEVICE`: there is one interface, so it makes no difference.
+fn bind_to_device(cx: &mut Cx, addr: u64, len: usize) -> Outcome {
+    const LONGEST: usize = 16;
+    let name = cx.mem.read_vec(addr, len.min(LONGEST))?;
+    match interfaces::is_name(&name) || name.first().is_none_or(|&first| first == 0) {
+        true => Effect::ok(),
+        false => Err(Errno::ENODEV),
+    }
+}
+
 /// Options of TCP, UDP and IP that programs set. None has an effect on what is modelled, but all are told back.
 fn protocol_default(level: i32, option: i32) -> Option<u32> {
     let flag_or_number = match level {
         libc::IPPROTO_TCP => match option {
             libc::TCP_NODELAY | libc::TCP_CORK | libc::TCP_DEFER_ACCEPT | libc::TCP_USER_TIMEOUT => 0,
-            libc::TCP_FASTOPEN | libc::TCP_LINGER2 | libc::TCP_WINDOW_CLAMP | libc::TCP_NOTSENT_LOWAT => 0,
+            libc::TCP_FASTOPEN | libc::TCP_FASTOPEN_CONNECT | libc::TCP_FASTOPEN_NO_COOKIE => 0,
+            libc::TCP_WINDOW_CLAMP | libc::TCP_NOTSENT_LOWAT | libc::TCP_SAVE_SYN => 0,
+            libc::TCP_THIN_LINEAR_TIMEOUTS | libc::TCP_THIN_DUPACK => 0,
+            libc::TCP_LINGER2 => 60,
             libc::TCP_QUICKACK => 1,
             libc::TCP_MAXSEG => 536,
             libc::TCP_KEEPIDLE => 7200,
@@ -93,16 +116,22 @@ fn protocol_default(level: i32, option: i32) -> Option<u32> {
         },
         libc::IPPROTO_IP => match option {
             libc::IP_TTL => 64,
-            libc::IP_TOS | libc::IP_RECVERR | libc::IP_PKTINFO | libc::IP_MTU_DISCOVER | libc::IP_RECVTOS => {
-                0
-            }
+            libc::IP_TOS | libc::IP_RECVERR | libc::IP_PKTINFO | libc::IP_RECVTOS | libc::IP_RECVOPTS => 0,
+            libc::IP_MULTICAST_TTL | libc::IP_MULTICAST_LOOP | libc::IP_MTU_DISCOVER => 1,
+            libc::IP_RECVORIGDSTADDR | libc::IP_MINTTL | IP_LOCAL_PORT_RANGE => 0,
             libc::IP_FREEBIND | libc::IP_BIND_ADDRESS_NO_PORT | libc::IP_RECVTTL | libc::IP_TRANSPARENT => 0,
             _ => return None,
         },
         libc::IPPROTO_IPV6 => match option {
             libc::IPV6_V6ONLY | libc::IPV6_TCLASS | libc::IPV6_RECVERR | libc::IPV6_RECVPKTINFO => 0,
-            libc::IPV6_MTU_DISCOVER | libc::IPV6_FREEBIND | libc::IPV6_RECVTCLASS => 0,
+            libc::IPV6_FREEBIND | libc::IPV6_RECVTCLASS | libc::IPV6_RECVHOPLIMIT => 0,
+            libc::IPV6_DONTFRAG | libc::IPV6_ADDR_PREFERENCES => 0,
+            libc::IPV6_MULTICAST_HOPS | libc::IPV6_MULTICAST_LOOP | libc::IPV6_MTU_DISCOVER => 1,
             libc::IPV6_UNICAST_HOPS => 64,
+            _ => return None,
+        },
+        libc::SOL_NETLINK => match option {
+            libc::NETLINK_ADD_MEMBERSHIP..=libc::NETLINK_GET_STRICT_CHK => 0,
             _ => return None,
         },
         _ => return None,
@@ -119,9 +148,9 @@ fn set_protocol_option(
     len: usize,
 ) -> Outcome {
     let socket = cx.model.channels.sockets.get(&id).ok_or(Errno::EBADF)?;
-    if !socket.is_inet() {
-        // A Unix socket has no other level.
-        return Err(Errno::EOPNOTSUPP);
+    has_level(socket, level)?;
+    if (level, option) == (libc::IPPROTO_TCP, libc::TCP_CONGESTION) {
+        return set_congestion(cx, id, addr, len);
     }
     protocol_default(level, option).ok_or(Errno::ENOPROTOOPT)?;
     // Some of them may be given as a byte.
@@ -134,6 +163,61 @@ fn set_protocol_option(
     let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
     socket.options.plain.insert((level, option), value);
     Effect::ok()
+}
+
+/// Does a socket have options of this level?
+fn has_level(socket: &Socket, level: i32) -> Result<(), Errno> {
+    match (level, socket.is_inet()) {
+        (libc::SOL_NETLINK, _) if netlink::is_netlink(socket) => Ok(()),
+        // A Unix socket has none but its own.
+        (_, false) => Err(Errno::EOPNOTSUPP),
+        (libc::IPPROTO_TCP, true) if socket.style != Style::Stream => Err(Errno::ENOPROTOOPT),
+        (_, true) => Ok(()),
+    }
+}
+
+/// `TCP_CONGESTION`: one of those that every kernel has.
+fn set_congestion(cx: &mut Cx, id: ChannelId, addr: u64, len: usize) -> Outcome {
+    let mut name = cx.mem.read_vec(addr, len.min(ALGORITHM - 1))?;
+    name.resize(ALGORITHM, 0);
+    if ![&b"cubic"[..], b"reno"].contains(&name.split(|&byte| byte == 0).next().unwrap_or_default()) {
+        return Err(Errno::ENOENT);
+    }
+    let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
+    let key = (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
+    socket.options.plain.insert(key, name);
+    Effect::ok()
+}
+
+/// `struct tcp_info`: the state, and figures of a connection on which nothing was ever lost or late; the real ones would differ from run to run.
+fn tcp_info(socket: &Socket) -> Vec<u8> {
+    const LENGTH: usize = 248;
+    const ESTABLISHED: u8 = 1;
+    const CLOSE: u8 = 7;
+    const LISTEN: u8 = 10;
+    const SEGMENT: u32 = 32_768;
+    let state = match (&socket.listening, &socket.link) {
+        (Some(_), _) => LISTEN,
+        (None, Link::Unconnected) => CLOSE,
+        (None, _) => ESTABLISHED,
+    };
+    let mut info = vec![0; LENGTH];
+    info[0] = state;
+    // Retransmission timeout and delay of acknowledgements, in microseconds; segment sizes; path MTU; round-trip time; window.
+    let figures = [
+        (8, 201_000),
+        (12, 40_000),
+        (16, SEGMENT),
+        (20, 536),
+        (60, 65_536),
+        (68, 20),
+        (72, 10),
+        (80, 10),
+    ];
+    for (at, value) in figures {
+        info[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
+    }
+    info
 }
 
 fn buffer(asked: i32, min: usize) -> usize {
@@ -164,11 +248,17 @@ fn read_timeout(cx: &Cx, addr: u64, len: usize) -> Result<Option<Nanos>, Errno> 
 pub fn getsockopt(cx: &mut Cx, call: &Call) -> Outcome {
     let (level, option, addr, len_addr) = (call.int(1), call.int(2), call.word(3), call.word(4));
     let socket = object(cx, call.fd(0))?;
-    let protocol_value = match (level, socket.is_inet()) {
+    if level != SOL_SOCKET {
+        has_level(socket, level)?;
+    }
+    let protocol_value = match (level, option) {
         (SOL_SOCKET, _) => None,
-        (_, false) => return Err(Errno::EOPNOTSUPP),
-        (_, true) => {
-            // `TCP_INFO` among those that are not: its figures would differ from run to run.
+        (libc::IPPROTO_TCP, libc::TCP_INFO) => Some(tcp_info(socket)),
+        (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
+            let set = socket.options.plain.get(&(level, option)).cloned();
+            Some(set.unwrap_or_else(|| b"cubic\0\0\0\0\0\0\0\0\0\0\0".to_vec()))
+        }
+        _ => {
             let default = protocol_default(level, option).ok_or(Errno::ENOPROTOOPT)?;
             let set = socket.options.plain.get(&(level, option)).cloned();
             Some(set.unwrap_or_else(|| default.to_le_bytes().to_vec()))
@@ -209,7 +299,8 @@ fn value(cx: &mut Cx, fd: i32, option: i32) -> Result<Vec<u8>, Errno> {
         libc::SO_PASSCRED => number(options.pass_credentials.into()),
         libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW => timeval(options.receive_timeout),
         libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW => timeval(options.send_timeout),
-        libc::SO_PEERCRED if socket.peer().is_some() => credentials,
+        // A peer is started by the same user.
+        libc::SO_PEERCRED if socket.link != Link::Unconnected => credentials,
         // Nobody: pid 0, user and group -1.
         libc::SO_PEERCRED => [number(0), number(-1), number(-1)].concat(),
         _ => match options.plain.get(&(SOL_SOCKET, option)) {

@@ -23,6 +23,15 @@ impl Endpoint {
             return Err(Errno::EINVAL);
         };
         let given = i32::from(u16::from_le_bytes([low, high]));
+        // For a connection the kernel looks at the length first.
+        let least = match family {
+            libc::AF_INET if !datagram => 16,
+            libc::AF_INET6 if !datagram => 24,
+            _ => 2,
+        };
+        if raw.len() < least {
+            return Err(Errno::EINVAL);
+        }
         if given != family {
             // An IPv6 socket takes no IPv4 address and the reverse.
             return Err(if family == libc::AF_UNIX {

@@ -6,6 +6,7 @@
 //! and a cached answer costs no more than a copy.
 
 mod endpoint;
+pub mod interfaces;
 pub mod mirror;
 
 pub use endpoint::Endpoint;
@@ -61,8 +62,8 @@ pub enum Arrival {
 pub trait Network {
     /// Opens a connection. An error is what the program is told: nobody is there, or there is no way.
     fn connect(&mut self, to: &Endpoint) -> Result<Key, Errno>;
-    /// Reserves an address to listen at; port 0 becomes a port.
-    fn bind(&mut self, at: &Endpoint) -> Result<Endpoint, Errno>;
+    /// Reserves an address to listen at; port 0 becomes a port. The IPv6 wildcard is for IPv4 too unless it is said to be `v6_only`.
+    fn bind(&mut self, at: &Endpoint, v6_only: bool) -> Result<Endpoint, Errno>;
     /// The program can be reached here from now on; true if somebody may come.
     fn listen(&mut self, at: &Endpoint) -> bool;
     /// Does a client wait to be accepted here, or has one written here that was not heard of before?
@@ -87,7 +88,7 @@ impl Network for NoNetwork {
         Err(Errno::ECONNREFUSED)
     }
 
-    fn bind(&mut self, at: &Endpoint) -> Result<Endpoint, Errno> {
+    fn bind(&mut self, at: &Endpoint, _: bool) -> Result<Endpoint, Errno> {
         Ok(at.clone())
     }
 

@@ -3,7 +3,7 @@
 use super::{
     Link, Message, READABLE, Received, Style, WRITABLE, in_flight, live_peer, poll, socket, socket_mut,
 };
-use crate::channels::{ChannelId, epoll, named};
+use crate::channels::{ChannelId, epoll, named, netlink};
 use crate::fd::{Kind, OfdId, PollEvents};
 use crate::model::Model;
 use crate::net::mirror::Told;
@@ -25,6 +25,9 @@ pub fn send(model: &mut Model, id: ChannelId, data: &[u8], rights: &[OfdId]) -> 
         return named::send(model, id, data);
     }
     let this = socket_mut(model, id);
+    if netlink::is_netlink(this) {
+        return netlink::send(model, id, data);
+    }
     if let Link::Peer(key) = this.link.clone() {
         return send_to_peer(model, id, key, data);
     }
@@ -119,6 +122,12 @@ pub(crate) fn deliver_datagram(model: &mut Model, id: ChannelId, from: &Endpoint
         this.deliver_from(data, Vec::new(), Some(from.clone()));
         epoll::notify(model, &Kind::Socket(id), READABLE);
     }
+}
+
+/// What the kernel itself says.
+pub(crate) fn deliver_answer(model: &mut Model, id: ChannelId, data: &[u8]) {
+    socket_mut(model, id).deliver(data, Vec::new());
+    epoll::notify(model, &Kind::Socket(id), READABLE);
 }
 
 /// A datagram socket notices that its peer is gone when it sends, and is unconnected from then on.
@@ -235,6 +244,7 @@ pub fn close(model: &mut Model, id: ChannelId) {
     let Some(this) = model.channels.sockets.remove(&id) else {
         return;
     };
+    let aborts = this.is_inet() && this.lingers_not();
     if let Some(peer) = peer
         && this.connection_based()
     {
@@ -244,7 +254,7 @@ pub fn close(model: &mut Model, id: ChannelId) {
         other.write_shut |= !this.is_inet();
         // The kernel passes over an empty packet at the front.
         let passed = this.incoming.front().is_some_and(|first| first.bytes.is_empty());
-        if this.incoming.len() > usize::from(passed) {
+        if this.incoming.len() > usize::from(passed) || aborts {
             other.error = Some(Errno::ECONNRESET);
             other.write_shut = true;
         }

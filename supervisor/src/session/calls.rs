@@ -53,7 +53,12 @@ impl Session {
         call: Call,
         regs: Regs,
     ) -> Result<(Operation, Flow), Failure> {
-        let wake = self.model.wake_reason(tid).unwrap_or(Wake::Ready);
+        let wait = self.model.thread(tid).wait.as_ref();
+        // Only a deadline can be missed.
+        let wake = match wait.and_then(|wait| wait.deadline) {
+            Some(_) => self.model.wake_reason(tid).unwrap_or(Wake::Ready),
+            None => Wake::Ready,
+        };
         let waited = self.model.thread_mut(tid).wait.take();
         self.model.stack_pointer = regs.rsp;
         let outcome = self.with_cx(tid, wake, |cx| cx.execute(&call))?;

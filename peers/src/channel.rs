@@ -340,13 +340,38 @@ impl Link {
                 Flight::Clear
             };
         }
+        // What is still on its way behind that waits for room: it comes when the peer reads on, and not by itself.
+        if view.unread > 0 || orphaned {
+            return Flight::Unconsumed;
+        }
         if has_received < self.sent || (self.fin_sent && view.state == TCP_ESTABLISHED) {
             return Flight::Travelling;
         }
-        if view.unread > 0 || orphaned {
-            Flight::Unconsumed
-        } else {
-            Flight::Clear
+        Flight::Clear
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn what_a_peer_has_no_room_for_is_not_on_its_way() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+        let stream = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
+        let mut link = Link::tcp(stream).expect("stands");
+        let mut diag = Diag::new().expect("sock_diag");
+        let (mut theirs, _) = listener.accept().expect("accept");
+        while !link.has_backlog() {
+            link.send(&[0; 1 << 20]);
+        }
+        assert_eq!(link.flight(&mut diag), Flight::Unconsumed);
+        let mut buffer = vec![0; 1 << 20];
+        while link.has_backlog() || link.flight(&mut diag) != Flight::Clear {
+            let count = theirs.read(&mut buffer).expect("more to read");
+            assert_ne!(count, 0, "the link is open");
+            link.flush();
         }
     }
 }

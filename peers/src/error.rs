@@ -60,7 +60,7 @@ pub enum PeerError {
         last_output: String,
     },
     /// The peer does not stop talking.
-    #[error("peer {name} floods {connection}: more than {limit} bytes in one answer, the last of them {last:?}{}", tail(.last_output))]
+    #[error("peer {name} floods {connection}: more than {limit} bytes in one answer, the last of them \"{last}\"{}", tail(.last_output))]
     Floods {
         /// The peer's name.
         name: String,
@@ -74,7 +74,7 @@ pub enum PeerError {
         last_output: String,
     },
     /// The peer answered a replay differently.
-    #[error("peer is not deterministic: on {connection}, after {after:?}, it answers a replay differently\n{}", side_by_side(.expected, .actual))]
+    #[error("peer is not deterministic: on {connection}, after \"{after}\", it answers a replay differently\n{}", side_by_side(.expected, .actual))]
     NonDeterministic {
         /// Which connection.
         connection: String,
@@ -87,7 +87,7 @@ pub enum PeerError {
     },
     /// In linear mode the SUT wrote something other than before.
     #[error(
-        "linear cache cannot serve {connection}: after {after:?} the SUT wrote {actual:?}, but the one recorded trace goes on with {expected:?} (use --cache branching)"
+        "linear cache cannot serve {connection}: after \"{after}\" the SUT wrote \"{actual}\", but the one recorded trace goes on with {expected} (use --cache branching)"
     )]
     LinearDivergence {
         /// Which connection.
@@ -100,7 +100,7 @@ pub enum PeerError {
         actual: String,
     },
     /// Offline, and the trees do not hold what is needed.
-    #[error("offline: the saved cache cannot serve {connection}: after {after:?} it needs {wanted}")]
+    #[error("offline: the saved cache cannot serve {connection}: after \"{after}\" it needs {wanted}")]
     OfflineMiss {
         /// Which connection.
         connection: String,

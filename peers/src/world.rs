@@ -305,7 +305,7 @@ impl PeerWorld {
                 self.counters.misses += 1;
                 self.may_diverge(tree, walk, data)?;
                 if self.config.offline {
-                    return Err(self.offline_miss(tree, from, format!("the answer to {:?}", show(data))));
+                    return Err(self.offline_miss(tree, from, format!("the answer to \"{}\"", show(data))));
                 }
                 let id = self.ensure_at(tree, from)?;
                 let to = self.trees[tree].insert(from, channel, write);

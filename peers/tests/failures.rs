@@ -48,6 +48,7 @@ fn a_peer_that_is_not_deterministic_is_shown_side_by_side() {
         (address.to_string().as_str(), "first\\n")
     );
     let text = error.to_string();
+    assert!(text.contains(r#"after "first\n", it answers"#), "{text}");
     assert!(
         text.contains("≠ first 1\\n") && text.contains("| first 2\\n"),
         "{text}"

@@ -15,19 +15,19 @@ pub mod pipe;
 pub mod signalfd;
 pub mod socket;
 pub mod timerfd;
+mod touches;
 
 #[cfg(test)]
 mod tests;
 
 pub use control::{ioctl, pipe_size, set_pipe_size, stat_kind};
 pub use io::{prepare_read, prepare_write, read, read_some, write, write_some};
+pub use touches::{Use, touches};
 
 use crate::clock::Nanos;
 use crate::fd::{Description, Kind, OfdId, PollEvents};
 use crate::model::Model;
-use crate::net::Key;
 use crate::net::mirror::Told;
-use crate::object::{Access, Object, Touch};
 use crate::thread::Tid;
 use epoll::Epoll;
 use eventfd::EventFd;
@@ -215,153 +215,4 @@ pub fn install(model: &mut Model, kind: Kind, flags: i32, close_on_exec: bool) -
         model.release(id);
     }
     installed
-}
-
-/// What an operation does to a description, for [`touches`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// Looks at its readiness.
-    Poll,
-    /// Takes data out.
-    Read,
-    /// Puts data in.
-    Write,
-    /// Closes it, shuts it down, arms it.
-    Change,
-}
-
-/// What an operation on a description touches: the channel, its peer, and every epoll set whose ready list
-/// changes with it.
-pub fn touches(model: &Model, id: OfdId, how: Use) -> Vec<Touch> {
-    let mut out = vec![Touch::read(Object::Description(id))];
-    if let Some(description) = model.files.get(id) {
-        touch_kind(model, &description.kind, how, &mut out);
-    }
-    out
-}
-
-fn touch_kind(model: &Model, kind: &Kind, how: Use, out: &mut Vec<Touch>) {
-    let access = if how == Use::Poll {
-        Access::Read
-    } else {
-        Access::Write
-    };
-    let mut touch = |id: u32, access| out.push(Touch::new(Object::Channel(id), access));
-    let mut ends = vec![kind.clone()];
-    match kind {
-        Kind::PipeReader(id) | Kind::PipeWriter(id) => {
-            touch(id.0, access);
-            ends = vec![Kind::PipeReader(*id), Kind::PipeWriter(*id)];
-        }
-        Kind::EventFd(id) => touch(id.0, access),
-        Kind::TimerFd(id) => {
-            touch(id.0, access);
-            out.push(Touch::read(Object::Clock));
-        }
-        Kind::Socket(id) if socket::is_networked(model, *id) => {
-            touch_network(model, *id, how, &mut ends, out);
-        }
-        Kind::Socket(id) => {
-            let socket = model.channels.sockets.get(id);
-            let stream = socket.is_some_and(|s| s.style == socket::Style::Stream);
-            // Data waits at the receiver: the two directions of a stream are independent.
-            let own = if how == Use::Write && stream {
-                Access::Read
-            } else {
-                access
-            };
-            touch(id.0, own);
-            if let Some(peer) = socket.and_then(Socket::peer) {
-                touch(peer.0, if how == Use::Read { Access::Read } else { access });
-                ends.push(Kind::Socket(peer));
-            }
-        }
-        Kind::SignalFd(_) => out.push(Touch::new(Object::Process, access)),
-        Kind::Epoll(id) => {
-            touch(id.0, access);
-            if let Some(epoll) = model.channels.epolls.get(id) {
-                for description in epoll.descriptions() {
-                    out.extend(touches(model, description, Use::Poll));
-                }
-            }
-        }
-        Kind::File(_) | Kind::Output(_) => {}
-    }
-    if how != Use::Poll {
-        let watching = model.channels.epolls.iter();
-        let watching = watching.filter(|(_, epoll)| ends.iter().any(|end| epoll.watches(end)));
-        let if_answered = says_to_a_stream(model, kind, how);
-        out.extend(watching.map(|(id, _)| Touch {
-            if_answered,
-            ..Touch::write(Object::Channel(id.0))
-        }));
-    }
-}
-
-/// Is it a write to a stream at whose other end is another program?
-fn says_to_a_stream(model: &Model, kind: &Kind, how: Use) -> bool {
-    let Kind::Socket(id) = kind else { return false };
-    let socket = model.channels.sockets.get(id);
-    how == Use::Write && socket.is_some_and(|s| matches!(s.link, socket::Link::Peer(_)))
-}
-
-/// Operations on sockets that peers are at the other end of. What is written may be answered at once, so a write changes
-/// what can be read; and a client that is told something may answer on another of its connections, or open a new one. But a peer that is told something and says
-/// nothing leaves all that can be read as it was: then the write is in no reader's way.
-fn touch_network(model: &Model, id: ChannelId, how: Use, ends: &mut Vec<Kind>, out: &mut Vec<Touch>) {
-    let Some(socket) = model.channels.sockets.get(&id) else {
-        return;
-    };
-    let access = match how {
-        Use::Poll => Access::Read,
-        Use::Read | Use::Write | Use::Change => Access::Write,
-    };
-    let if_answered = says_to_a_stream(model, &Kind::Socket(id), how);
-    let says = matches!(how, Use::Write | Use::Change);
-    out.push(Touch {
-        if_answered,
-        ..Touch::new(Object::Channel(id.0), access)
-    });
-    if says {
-        out.push(Touch::write(Object::Said(id.0)));
-    }
-    if socket.listening.is_some() || socket.serves {
-        out.push(Touch::write(Object::Clients));
-    }
-    if socket.serves && how != Use::Poll {
-        // Whoever is answered may go on here or anywhere else.
-        let others = model.channels.sockets.iter();
-        let others = others.filter(|(_, other)| other.client.is_some() || other.is_open_to_clients());
-        ends.extend(others.map(|(id, _)| Kind::Socket(*id)));
-    }
-    if let Some(client) = socket.client {
-        let access = if says { Access::Write } else { Access::Read };
-        out.push(Touch {
-            if_answered,
-            ..Touch::new(Object::Client(client), access)
-        });
-        if says {
-            out.push(Touch::write(Object::Told(client)));
-            // Only accepting minds the order of what different clients are told.
-            out.push(Touch::read(Object::Clients));
-            let others = model.channels.sockets.iter();
-            let others =
-                others.filter(|(_, other)| other.client == Some(client) || other.is_open_to_clients());
-            ends.extend(others.map(|(id, _)| Kind::Socket(*id)));
-        }
-    }
-    let opened = |key: &Key| match key {
-        Key::Opened(to, _) => Some(to.as_ref().clone()),
-        Key::Accepted(_) => None,
-    };
-    // The how-manieth connection to a destination this is matters to the next one.
-    if how == Use::Write
-        && socket.style == socket::Style::Datagram
-        && let Some(to) = socket
-            .remote
-            .clone()
-            .or_else(|| socket.correspondents.values().find_map(opened))
-    {
-        out.push(Touch::write(Object::Destination(to)));
-    }
 }

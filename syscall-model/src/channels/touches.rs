@@ -1,0 +1,176 @@
+//! What an operation on a channel touches: the channel, its other end, and every epoll set whose ready list changes with it.
+
+use super::{ChannelId, socket};
+use crate::fd::{Kind, OfdId};
+use crate::model::Model;
+use crate::net::Key;
+use crate::object::{Access, Object, Touch};
+use socket::Socket;
+
+/// What an operation does to a description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Looks at its readiness.
+    Poll,
+    /// Takes data out.
+    Read,
+    /// Puts data in.
+    Write,
+    /// Closes it, shuts it down, arms it.
+    Change,
+}
+
+/// What an operation on a description touches.
+pub fn touches(model: &Model, id: OfdId, how: Use) -> Vec<Touch> {
+    // Room for what most operations touch: this is asked for at every call.
+    let mut out = Vec::with_capacity(4);
+    out.push(Touch::read(Object::Description(id)));
+    if let Some(description) = model.files.get(id) {
+        touch_kind(model, &description.kind, how, &mut out);
+        if how != Use::Poll && !model.channels.epolls.is_empty() {
+            touch_watchers(model, &description.kind, how, &mut out);
+        }
+    }
+    out
+}
+
+fn touch_kind(model: &Model, kind: &Kind, how: Use, out: &mut Vec<Touch>) {
+    let access = if how == Use::Poll {
+        Access::Read
+    } else {
+        Access::Write
+    };
+    let mut touch = |id: u32, access| out.push(Touch::new(Object::Channel(id), access));
+    match kind {
+        Kind::PipeReader(id) | Kind::PipeWriter(id) | Kind::EventFd(id) => touch(id.0, access),
+        Kind::TimerFd(id) => {
+            touch(id.0, access);
+            out.push(Touch::read(Object::Clock));
+        }
+        Kind::Socket(id) if socket::is_networked(model, *id) => touch_network(model, *id, how, out),
+        Kind::Socket(id) => {
+            let socket = model.channels.sockets.get(id);
+            let stream = socket.is_some_and(|s| s.style == socket::Style::Stream);
+            // Data waits at the receiver: the two directions of a stream are independent.
+            let own = if how == Use::Write && stream {
+                Access::Read
+            } else {
+                access
+            };
+            touch(id.0, own);
+            if let Some(peer) = socket.and_then(Socket::peer) {
+                touch(peer.0, if how == Use::Read { Access::Read } else { access });
+            }
+        }
+        Kind::SignalFd(_) => out.push(Touch::new(Object::Process, access)),
+        Kind::Epoll(id) => {
+            touch(id.0, access);
+            if let Some(epoll) = model.channels.epolls.get(id) {
+                for description in epoll.descriptions() {
+                    out.extend(touches(model, description, Use::Poll));
+                }
+            }
+        }
+        Kind::File(_) | Kind::Output(_) => {}
+    }
+}
+
+/// The epoll sets in whose ready lists an operation may change something.
+fn touch_watchers(model: &Model, kind: &Kind, how: Use, out: &mut Vec<Touch>) {
+    let ends = ends(model, kind, how);
+    let watching = model.channels.epolls.iter();
+    let watching = watching.filter(|(_, epoll)| ends.iter().any(|end| epoll.watches(end)));
+    let if_answered = says_to_a_stream(model, kind, how);
+    out.extend(watching.map(|(id, _)| Touch {
+        if_answered,
+        ..Touch::write(Object::Channel(id.0))
+    }));
+}
+
+/// All whose readiness an operation may change.
+fn ends(model: &Model, kind: &Kind, how: Use) -> Vec<Kind> {
+    let mut ends = vec![kind.clone()];
+    match kind {
+        Kind::PipeReader(id) | Kind::PipeWriter(id) => {
+            ends = vec![Kind::PipeReader(*id), Kind::PipeWriter(*id)];
+        }
+        Kind::Socket(id) => {
+            let Some(this) = model.channels.sockets.get(id) else {
+                return ends;
+            };
+            let says = matches!(how, Use::Write | Use::Change);
+            let is_networked = socket::is_networked(model, *id);
+            // Whoever is told something may go on here or anywhere else.
+            let concerns = |other: &Socket| match this.client {
+                _ if !is_networked => false,
+                _ if this.serves => other.client.is_some() || other.is_open_to_clients(),
+                Some(client) => says && (other.client == Some(client) || other.is_open_to_clients()),
+                None => false,
+            };
+            let others = model.channels.sockets.iter();
+            let others = others.filter(|(_, other)| concerns(other));
+            ends.extend(others.map(|(id, _)| Kind::Socket(*id)));
+            ends.extend(this.peer().filter(|_| !is_networked).map(Kind::Socket));
+        }
+        _ => {}
+    }
+    ends
+}
+
+/// Is it a write to a stream at whose other end is another program?
+fn says_to_a_stream(model: &Model, kind: &Kind, how: Use) -> bool {
+    let Kind::Socket(id) = kind else { return false };
+    let socket = model.channels.sockets.get(id);
+    how == Use::Write && socket.is_some_and(|s| matches!(s.link, socket::Link::Peer(_)))
+}
+
+/// Operations on sockets that peers are at the other end of. What is written may be answered at once, so a write changes
+/// what can be read; and a client that is told something may answer on another of its connections, or open a new one. But a peer that is told something and says
+/// nothing leaves all that can be read as it was: then the write is in no reader's way.
+fn touch_network(model: &Model, id: ChannelId, how: Use, out: &mut Vec<Touch>) {
+    let Some(socket) = model.channels.sockets.get(&id) else {
+        return;
+    };
+    let access = match how {
+        Use::Poll => Access::Read,
+        Use::Read | Use::Write | Use::Change => Access::Write,
+    };
+    let if_answered = how == Use::Write && matches!(socket.link, socket::Link::Peer(_));
+    let says = matches!(how, Use::Write | Use::Change);
+    out.push(Touch {
+        if_answered,
+        ..Touch::new(Object::Channel(id.0), access)
+    });
+    if says {
+        out.push(Touch::write(Object::Said(id.0)));
+    }
+    if socket.listening.is_some() || socket.serves {
+        out.push(Touch::write(Object::Clients));
+    }
+    if let Some(client) = socket.client {
+        let access = if says { Access::Write } else { Access::Read };
+        out.push(Touch {
+            if_answered,
+            ..Touch::new(Object::Client(client), access)
+        });
+        if says {
+            out.push(Touch::write(Object::Told(client)));
+            // Only accepting minds the order of what different clients are told.
+            out.push(Touch::read(Object::Clients));
+        }
+    }
+    let opened = |key: &Key| match key {
+        Key::Opened(to, _) => Some(to.as_ref().clone()),
+        Key::Accepted(_) => None,
+    };
+    // The how-manieth connection to a destination this is matters to the next one.
+    if how == Use::Write
+        && socket.style == socket::Style::Datagram
+        && let Some(to) = socket
+            .remote
+            .clone()
+            .or_else(|| socket.correspondents.values().find_map(opened))
+    {
+        out.push(Touch::write(Object::Destination(to)));
+    }
+}

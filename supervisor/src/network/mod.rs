@@ -5,16 +5,20 @@
 //! its conversations is a [`PeerState`] of its own, which moves with every checkpoint.
 
 mod address;
+mod failure;
 mod journal;
+mod shared;
 
-use crate::error::{ExitCode, Failure};
+pub use failure::failure;
+pub use shared::{Peers, TreeForm};
+
+use crate::error::Failure;
 use crate::trace::{Traffic, What};
 use address::{endpoint, to_address, to_key};
 use journal::Journal;
-use peers::{ConnKey, Counters, PeerError, PeerState, PeerWorld, Readable, Taken};
+use peers::{ConnKey, PeerError, PeerState, PeerWorld, Readable, Taken};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 use syscall_model::net::{Accepted, Arrival, Endpoint, Key, Network};
 use syscall_model::{Errno, Model};
@@ -23,224 +27,6 @@ use syscall_model::{Errno, Model};
 const LAST_CHANCE: Duration = Duration::from_secs(1);
 /// Where name servers are.
 const DOMAIN: u16 = 53;
-
-/// A way to look at the communication trees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TreeForm {
-    Text,
-    Dot,
-    Html,
-}
-
-/// The peers of a command, shared by all that explore.
-#[derive(Clone, Debug)]
-pub struct Peers(Arc<Mutex<Shared>>);
-
-#[derive(Debug)]
-struct Shared {
-    config: peers::Config,
-    cache_file: Option<PathBuf>,
-    /// Made when it is first needed: most programs have no peers.
-    world: Option<PeerWorld>,
-}
-
-impl Default for Peers {
-    fn default() -> Self {
-        Self::new(peers::Config::default(), None)
-    }
-}
-
-impl Peers {
-    pub fn new(config: peers::Config, cache_file: Option<PathBuf>) -> Self {
-        Self(Arc::new(Mutex::new(Shared {
-            config,
-            cache_file,
-            world: None,
-        })))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        // A worker that panicked left the trees as they were: they only grow.
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    /// Starts the servers, if any are to be started.
-    pub fn start(&self) -> Result<(), Failure> {
-        let mut shared = self.lock();
-        let config = &shared.config;
-        if config.servers.is_empty() && config.clients.is_empty() && shared.cache_file.is_none() {
-            return Ok(());
-        }
-        shared.world().map(drop).map_err(failure)
-    }
-
-    /// Writes the cache file, if one was asked for.
-    pub fn save(&self) -> Result<(), Failure> {
-        let mut shared = self.lock();
-        let (offline, path) = (shared.config.offline, shared.cache_file.clone());
-        match (path, offline) {
-            (Some(path), false) => shared
-                .world()
-                .and_then(|world| world.save(&path))
-                .map_err(failure),
-            _ => Ok(()),
-        }
-    }
-
-    /// Peers that are no more than what was recorded of them.
-    pub fn recorded(communication: &[u8]) -> Result<Self, Failure> {
-        if communication.is_empty() {
-            return Ok(Self::default());
-        }
-        let config = peers::Config {
-            offline: true,
-            ..peers::Config::default()
-        };
-        let peers = Self::new(config, None);
-        let loaded = peers
-            .lock()
-            .world()
-            .map_err(failure)
-            .and_then(|world| world.load_bytes(communication).map_err(Failure::usage));
-        loaded.map(|()| peers)
-    }
-
-    /// What was said so far, for a trace; empty if nothing was.
-    pub fn recording(&self) -> Result<Vec<u8>, Failure> {
-        match &self.lock().world {
-            Some(world) => world.to_bytes().map_err(Failure::usage),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// All that was ever said, for people.
-    pub fn trees(&self, form: TreeForm) -> String {
-        let shared = self.lock();
-        let Some(world) = &shared.world else {
-            return match form {
-                TreeForm::Dot => "digraph trees {\n}\n".to_owned(),
-                TreeForm::Text | TreeForm::Html => "the program has had no peers\n".to_owned(),
-            };
-        };
-        match form {
-            TreeForm::Text => world.render_text(),
-            TreeForm::Dot => world.render_dot(),
-            TreeForm::Html => world.render_html(),
-        }
-    }
-
-    /// Are there peers to speak of?
-    pub fn in_use(&self) -> bool {
-        self.lock().world.is_some()
-    }
-
-    pub fn mode(&self) -> peers::CacheMode {
-        self.lock().config.mode
-    }
-
-    pub fn counters(&self) -> Counters {
-        self.lock()
-            .world
-            .as_ref()
-            .map(PeerWorld::counters)
-            .unwrap_or_default()
-    }
-
-    /// Peers were asked for, and the program had nothing to do with any.
-    pub fn is_idle(&self) -> bool {
-        let counters = self.counters();
-        let config = &self.lock().config;
-        let is_wanted = !config.servers.is_empty() || !config.clients.is_empty();
-        is_wanted && counters.logical_connections + counters.hits + counters.misses == 0
-    }
-
-    /// Clients were started, and none of them has connected.
-    pub fn is_shunned(&self) -> bool {
-        let launched = self.counters().peer_starts > self.lock().config.servers.len() as u64;
-        launched && self.is_idle()
-    }
-
-    /// Where servers are that serve one connection at a time.
-    pub fn one_at_a_time(&self) -> Vec<String> {
-        let shared = self.lock();
-        let world = shared.world.iter();
-        world
-            .flat_map(PeerWorld::one_at_a_time)
-            .map(ToString::to_string)
-            .collect()
-    }
-
-    /// The command of the k-th client that is launched.
-    fn client_command(&self, client: u32) -> String {
-        let shared = self.lock();
-        let all = shared.config.clients.iter();
-        let mut each = all.flat_map(|spec| std::iter::repeat_n(spec, spec.count));
-        let spec = each.nth(client as usize);
-        spec.map(|spec| spec.command.clone()).unwrap_or_default()
-    }
-
-    /// The command of the server, if there is one only: which of several listens where is not known here.
-    fn server_commands(&self) -> String {
-        match &self.lock().config.servers[..] {
-            [only] => only.command.clone(),
-            _ => String::new(),
-        }
-    }
-
-    /// A peer was not deterministic and one of its answers was kept.
-    pub fn is_partial(&self) -> bool {
-        self.lock().world.as_ref().is_some_and(PeerWorld::is_partial)
-    }
-}
-
-impl Shared {
-    fn world(&mut self) -> Result<&mut PeerWorld, PeerError> {
-        if self.world.is_none() {
-            let mut world = PeerWorld::new(self.config.clone())?;
-            if let Some(path) = &self.cache_file
-                && (self.config.offline || path.exists())
-            {
-                world.load(path)?;
-            }
-            self.world = Some(world);
-        }
-        self.world
-            .as_mut()
-            .ok_or_else(|| PeerError::NoConnection("no world".to_owned()))
-    }
-}
-
-/// A peer's failure ends the command.
-pub fn failure(error: PeerError) -> Failure {
-    let text = error.to_string();
-    let mut lines = text.lines();
-    let mut failure = Failure::new(ExitCode::Peer, lines.next().unwrap_or_default());
-    failure.details = lines.map(str::to_owned).collect();
-    failure.hint = advice(&error).map(str::to_owned);
-    failure
-}
-
-/// What to do about a peer's failure.
-fn advice(error: &PeerError) -> Option<&'static str> {
-    Some(match error {
-        PeerError::Start { .. } => {
-            "try the command by hand, in this directory; a server must listen, a client must connect"
-        }
-        PeerError::Died { .. } => "try it by hand; the program may have sent it what it cannot take",
-        PeerError::Hangs { .. } => {
-            "a peer must answer or wait for input; --settle bounds the wait for one that cannot be inspected"
-        }
-        PeerError::Floods { .. } => "a peer must stop talking and wait for the program at some point",
-        PeerError::NonDeterministic { .. } => {
-            "make it answer alike (dates, random numbers, process ids); --allow-nondeterministic-peers keeps the first answer"
-        }
-        PeerError::OfflineMiss { .. } => "once without --offline completes the cache file",
-        PeerError::CacheFile { .. } => {
-            "without --offline a new one can be made: name another file, or remove this one"
-        }
-        _ => return None,
-    })
-}
 
 /// One execution's place among the peers.
 #[derive(Debug)]

@@ -1,0 +1,36 @@
+//! A peer's failure in words, and what to do about it.
+
+use crate::error::{ExitCode, Failure};
+use peers::PeerError;
+
+/// A peer's failure ends the command.
+pub fn failure(error: PeerError) -> Failure {
+    let text = error.to_string();
+    let mut lines = text.lines();
+    let mut failure = Failure::new(ExitCode::Peer, lines.next().unwrap_or_default());
+    failure.details = lines.map(str::to_owned).collect();
+    failure.hint = advice(&error).map(str::to_owned);
+    failure
+}
+
+/// What to do about a peer's failure.
+fn advice(error: &PeerError) -> Option<&'static str> {
+    Some(match error {
+        PeerError::Start { .. } => {
+            "try the command by hand, in this directory; a server must listen, a client must connect"
+        }
+        PeerError::Died { .. } => "try it by hand; the program may have sent it what it cannot take",
+        PeerError::Hangs { .. } => {
+            "a peer must answer or wait for input; --settle bounds the wait for one that cannot be inspected"
+        }
+        PeerError::Floods { .. } => "a peer must stop talking and wait for the program at some point",
+        PeerError::NonDeterministic { .. } => {
+            "make it answer alike (dates, random numbers, process ids); --allow-nondeterministic-peers keeps the first answer"
+        }
+        PeerError::OfflineMiss { .. } => "once without --offline completes the cache file",
+        PeerError::CacheFile { .. } => {
+            "without --offline a new one can be made: name another file, or remove this one"
+        }
+        _ => return None,
+    })
+}

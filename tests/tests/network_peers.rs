@@ -27,6 +27,10 @@ const TRIALS: &[(&str, Trying)] = &[
     ),
     ("a_saved_cache_is_a_stub", a_saved_cache_is_a_stub),
     (
+        "a_cache_file_that_cannot_be_written_is_told_at_once",
+        a_cache_file_that_cannot_be_written_is_told_at_once,
+    ),
+    (
         "a_saved_cache_stands_in_for_clients",
         a_saved_cache_stands_in_for_clients,
     ),
@@ -203,6 +207,25 @@ fn a_saved_cache_is_a_stub(tracefork: &Tracefork) -> Result<()> {
     let miss = format!("cannot serve 127.0.0.1:{}", online.port);
     ensure!(third.said().contains(&miss), "{}", third.said());
     ensure!(third.said().contains("the answer to"), "{}", third.said());
+    Ok(())
+}
+
+/// Nothing is explored only to be lost.
+fn a_cache_file_that_cannot_be_written_is_told_at_once(tracefork: &Tracefork) -> Result<()> {
+    let session = Session::new()?;
+    let file = session
+        .scratch
+        .beside("missing")
+        .join("cache")
+        .display()
+        .to_string();
+    let session = session
+        .with(&["--cache-file", &file])
+        .peer(Peer::Lines("alphabet"))?;
+    let result = session.check_guest(tracefork, "alphabet_client", &["2", "1"])?;
+    result.ensure_code(5)?;
+    ensure!(result.said().contains(&file), "{}", result.said());
+    ensure!(result.json["transitions"] == 0, "{}", result.said());
     Ok(())
 }
 

@@ -53,6 +53,9 @@ impl Peers {
         if config.servers.is_empty() && config.clients.is_empty() && shared.cache_file.is_none() {
             return Ok(());
         }
+        if let (Some(path), false) = (&shared.cache_file, config.offline) {
+            PeerWorld::can_save(path).map_err(failure)?;
+        }
         shared.world().map(drop).map_err(failure)
     }
 

@@ -23,6 +23,11 @@ const REQUEST: u16 = 1;
 const DUMP: u16 = 0x300;
 const SEQUENCE: u32 = 77;
 const LO: i32 = 1;
+/// Addresses that the model's `lo` has and a real one has not.
+const MORE: [&[u8]; 2] = [
+    &[127, 0, 1, 1],
+    &[0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+];
 
 /// One message of an answer: its kind, its fixed part, its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,10 +166,13 @@ fn its_addresses() {
         let ask = request(RTM_GETADDR, REQUEST | DUMP, family, 0);
         let (real, modelled) = (ask_kernel(&ask), ask_model(&ask));
         let real = of_lo(&real);
-        let expected = if family == 0 { 2 } else { 1 };
+        let expected = if family == 0 { 4 } else { 2 };
         assert_eq!(modelled.len(), expected + 1, "addresses and the end");
         for ours in of_lo(&modelled) {
             let address = &ours.attributes[&libc::IFA_ADDRESS];
+            if MORE.contains(&address.as_slice()) {
+                continue;
+            }
             let same = |m: &&&Message| m.attributes.get(&libc::IFA_ADDRESS) == Some(address);
             let Some(theirs) = real.iter().find(same) else {
                 // A machine may have no IPv6.

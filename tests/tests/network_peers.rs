@@ -8,8 +8,8 @@ use anyhow::{Context, Result, ensure};
 use libtest_mimic::Arguments;
 use tracefork_tests::command_under_test;
 use tracefork_tests::networked::{Peer, Session, peer_program, trial};
-use tracefork_tests::process;
 use tracefork_tests::supervised::{TIME_LIMIT, Tracefork};
+use tracefork_tests::{packages, process};
 
 /// What is tried with the command.
 type Trying = fn(&Tracefork) -> Result<()>;
@@ -26,6 +26,7 @@ const TRIALS: &[(&str, Trying)] = &[
         a_late_answer_is_neither_lost_nor_early,
     ),
     ("a_saved_cache_is_a_stub", a_saved_cache_is_a_stub),
+    ("addresses_are_usable", addresses_are_usable),
     (
         "a_cache_file_that_cannot_be_written_is_told_at_once",
         a_cache_file_that_cannot_be_written_is_told_at_once,
@@ -208,6 +209,17 @@ fn a_saved_cache_is_a_stub(tracefork: &Tracefork) -> Result<()> {
     ensure!(third.said().contains(&miss), "{}", third.said());
     ensure!(third.said().contains("the answer to"), "{}", third.said());
     Ok(())
+}
+
+/// Whoever asks for addresses that this machine can use gets what a machine with a network would give.
+fn addresses_are_usable(tracefork: &Tracefork) -> Result<()> {
+    let python = packages::command("python3", "python3")?.display().to_string();
+    let script = "import socket
+for family, host in (0, '127.0.0.1'), (0, '::1'), (socket.AF_INET, '127.0.0.1'), (socket.AF_INET6, '::1'):
+    found = socket.getaddrinfo(host, 80, family, socket.SOCK_STREAM, 0, socket.AI_ADDRCONFIG)
+    assert found[0][4][0] == host, found";
+    let result = Session::new()?.check(tracefork, &python, &["-c", script])?;
+    result.ensure_code(0)
 }
 
 /// Nothing is explored only to be lost.

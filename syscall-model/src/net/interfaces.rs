@@ -19,6 +19,16 @@ const V4_PREFIX: u8 = 8;
 const V6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 const V6_PREFIX: u8 = 128;
 
+/// Valid on this machine only.
+const SCOPE_HOST: u8 = 254;
+const SCOPE_LINK: u8 = 253;
+
+/// A further address of each family, at which the machine can be reached just as well. Without them a machine looks as if it had no network: asked for what
+/// it can use (`AI_ADDRCONFIG`), the C library finds no address at all, not even 127.0.0.1.
+const V4_MORE: [u8; 4] = [127, 0, 1, 1];
+const V6_MORE: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+const V6_MORE_PREFIX: u8 = 64;
+
 /// `struct nlmsghdr`.
 const HEADER: usize = 16;
 const NLMSG_NOOP: u16 = 1;
@@ -213,15 +223,18 @@ fn one_link(body: &[u8]) -> Result<(u16, Vec<u8>), Errno> {
 /// `struct ifaddrmsg` and what follows it, for the addresses of a family, or of all if it is 0.
 fn addresses(family: u8) -> Vec<(u16, Vec<u8>)> {
     const PERMANENT: u8 = libc::IFA_F_PERMANENT as u8;
-    /// Valid on this machine only.
-    const SCOPE_HOST: u8 = 254;
     /// It stays valid for ever, and was made when the machine started.
     const FOR_EVER: [u8; 16] = [255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0];
     let (v4, v6) = (libc::AF_INET as u8, libc::AF_INET6 as u8);
-    let all = [(v4, V4_PREFIX, &V4[..]), (v6, V6_PREFIX, &V6[..])];
+    let all = [
+        (v4, V4_PREFIX, SCOPE_HOST, &V4[..]),
+        (v4, V4_PREFIX, SCOPE_HOST, &V4_MORE[..]),
+        (v6, V6_PREFIX, SCOPE_HOST, &V6[..]),
+        (v6, V6_MORE_PREFIX, SCOPE_LINK, &V6_MORE[..]),
+    ];
     let mut found = Vec::new();
-    for (of, prefix, address) in all.into_iter().filter(|(of, ..)| family == 0 || family == *of) {
-        let mut out = vec![of, prefix, PERMANENT, SCOPE_HOST];
+    for (of, prefix, scope, address) in all.into_iter().filter(|(of, ..)| family == 0 || family == *of) {
+        let mut out = vec![of, prefix, PERMANENT, scope];
         out.extend(INDEX.to_le_bytes());
         attribute(&mut out, libc::IFA_ADDRESS, address);
         if of == v4 {

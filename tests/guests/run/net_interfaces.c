@@ -16,8 +16,8 @@ static void show(const struct ifaddrs *entry) {
         inet_ntop(family, &((struct sockaddr_in *)entry->ifa_addr)->sin_addr, address, sizeof address);
         inet_ntop(family, &((struct sockaddr_in *)entry->ifa_netmask)->sin_addr, mask, sizeof mask);
     }
-    // A machine may have no IPv6.
-    if (family != AF_INET6)
+    // A machine may have no IPv6; and ours has one address more.
+    if (family != AF_INET6 && strcmp(address, "127.0.1.1") != 0)
         printf("family %d, %s/%s, flags %x, statistics %d\n", family, address, mask, entry->ifa_flags,
                entry->ifa_data != NULL);
 }

@@ -218,10 +218,15 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     }
     let backend = Mutex::new(String::from("none"));
     let graph = args.graph.as_ref().map(|_| Graph::default());
+    let peers = match options.peers.mode() {
+        _ if !args.peers.any() => stages::Peers::None,
+        peers::CacheMode::Off => stages::Peers::AskedEachTime,
+        peers::CacheMode::Linear | peers::CacheMode::Branching => stages::Peers::Remembered,
+    };
     let stages = match &graph {
-        // What peers are asked, and what a graph shows, is of one search.
-        None if !args.peers.any() => stages::plan(&config(args)),
-        _ => vec![config(args)],
+        None => stages::plan(&config(args), peers),
+        // What a graph shows is of one search.
+        Some(_) => vec![config(args)],
     };
     let bounded = Options {
         bounds: patience::of_search(args.time_limit, &stop),

@@ -63,6 +63,8 @@ impl Alphabet {
         let (port, n, m) = (free_port()?, self.connections, self.messages);
         let mut command = Command::new(program()?);
         command.args(["check", "--quiet", "--json", "-", "--cache", cache]);
+        // The same search for all: without a cache there would be one, and several with.
+        command.args(["--reduce", "sleep"]);
         if let Some(states) = states {
             command.args(["--max-states", &states.to_string()]);
         }

@@ -275,14 +275,17 @@ fn the_watchdog_bug_needs_a_timeout(tracefork: &Tracefork) -> Result<()> {
         ("fixed", false, 0),
         ("fixed", true, 0),
     ] {
-        let mut session = Session::new()?.peer(Peer::Python)?;
-        if faults {
-            session = session.with(&["--faults", "timeout"]);
+        // What it says does not depend on the watchdog.
+        for cache in ["branching", "linear"] {
+            let mut session = Session::new()?.peer(Peer::Python)?.with(&["--cache", cache]);
+            if faults {
+                session = session.with(&["--faults", "timeout"]);
+            }
+            let result = session.check_guest(tracefork, "webdav_client", &[version])?;
+            result
+                .ensure_code(code)
+                .with_context(|| format!("{version}, faults: {faults}, {cache}"))?;
         }
-        let result = session.check_guest(tracefork, "webdav_client", &[version])?;
-        result
-            .ensure_code(code)
-            .with_context(|| format!("{version}, faults: {faults}"))?;
     }
     Ok(())
 }

@@ -167,20 +167,12 @@ impl PeerError {
     }
 }
 
-fn ended(status: i32) -> String {
+/// How a process ended, by its status.
+pub(crate) fn ended(status: i32) -> String {
     if status < 0 {
         format!("killed by signal {}", -status)
     } else {
         format!("exit status {status}")
-    }
-}
-
-/// The same as part of a sentence.
-pub(crate) fn ended_with(status: i32) -> String {
-    if status < 0 {
-        format!("it was killed by signal {}", -status)
-    } else {
-        format!("it ended with status {status}")
     }
 }
 

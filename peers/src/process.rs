@@ -1,7 +1,7 @@
 //! Peer processes, seen from the supervisor: start, output, exit status, and a sure end.
 
 use crate::address::Address;
-use crate::error::{PeerError, ended_with};
+use crate::error::{PeerError, ended};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::HashSet;
@@ -226,7 +226,7 @@ impl Process {
             let reason = match self.exit_status() {
                 // Status 0 with processes left: it went into the background.
                 Some(status) if status != 0 || self.gone => {
-                    Some(format!("{} before it {what}", ended_with(status)))
+                    Some(format!("{} before it {what}", ended(status)))
                 }
                 _ if started.elapsed() > bound => Some(format!("it has not {what} within {bound:?}")),
                 _ => None,

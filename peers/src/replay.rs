@@ -3,7 +3,7 @@
 use crate::address::Address;
 use crate::answer::{Answer, StreamEnd};
 use crate::channel::Link;
-use crate::error::{PeerError, ended_with, show};
+use crate::error::{PeerError, ended, show};
 use crate::inspect::{Doing, Watch};
 use crate::path::Step;
 use crate::physical::Physical;
@@ -343,7 +343,7 @@ fn never_came(physical: &mut Physical, said: &Answer) -> Result<(), PeerError> {
     }
     Err(PeerError::Start {
         name: process.name.clone(),
-        reason: format!("{} before it connected", ended_with(status)),
+        reason: format!("{} before it connected", ended(status)),
         last_output: process.last_output(),
     })
 }

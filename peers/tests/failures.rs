@@ -200,24 +200,14 @@ fn a_client_that_ends_before_it_connects_is_reported() {
     for (command, expected) in [
         (
             "sh -c 'echo no config; exit 4'",
-            "it ended with status 4 before it connected; its last output:\nno config",
+            "exit status 4 before it connected; its last output:\nno config",
         ),
         ("/does/not/exist", "/does/not/exist"),
-        ("true", "it ended with status 0 before it connected"),
-        (
-            "sh -c 'kill -9 $$'",
-            "it was killed by signal 9 before it connected",
-        ),
+        ("true", "exit status 0 before it connected"),
+        ("sh -c 'kill -9 $$'", "killed by signal 9 before it connected"),
     ] {
         let clients = vec![PeerSpec::parse(command).expect("command")];
-        let mut world = PeerWorld::new(Config {
-            clients,
-            ..config(CacheMode::Branching)
-        })
-        .expect("world");
-        let mut state = PeerState::new();
-        let address = world.bind(&mut state, &tcp(0)).expect("bind");
-        world.listen(&mut state, &address);
+        let (mut world, mut state, address) = served(clients);
         let error = world.accept(&mut state, &address).expect_err("nobody comes");
         assert!(matches!(error, PeerError::Start { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{command}: {error}");

@@ -61,14 +61,7 @@ while True:
 #[test]
 fn a_client_with_two_connections_is_one_instance() {
     let clients = vec![python("relay", RELAY, &[])];
-    let mut world = PeerWorld::new(Config {
-        clients,
-        ..config(CacheMode::Branching)
-    })
-    .expect("world");
-    let mut state = PeerState::new();
-    let address = world.bind(&mut state, &tcp(0)).expect("bind");
-    world.listen(&mut state, &address);
+    let (mut world, mut state, address) = served(clients);
     let a = world
         .accept(&mut state, &address)
         .expect("runs")

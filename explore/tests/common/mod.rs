@@ -3,6 +3,8 @@
 
 #![allow(dead_code)] // Each test file uses another part.
 
+pub mod searches;
+
 use explore::{Candidate, Choice, Footprint, Menu, Report, StepReport, System};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};

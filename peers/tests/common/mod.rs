@@ -47,6 +47,19 @@ pub fn tcp(port: u16) -> Address {
     Address::Tcp(([127, 0, 0, 1], port).into())
 }
 
+/// A world with these clients, the state of a SUT that listens, and where.
+pub fn served(clients: Vec<PeerSpec>) -> (PeerWorld, PeerState, Address) {
+    let mut world = PeerWorld::new(Config {
+        clients,
+        ..config(CacheMode::Branching)
+    })
+    .expect("world");
+    let mut state = PeerState::new();
+    let address = world.bind(&mut state, &tcp(0)).expect("bind");
+    world.listen(&mut state, &address);
+    (world, state, address)
+}
+
 /// A threaded line server: `argv[1]` is its port, `argv[2]` a Python expression for the answer to `line`, `argv[3]` (optional) a file that logs, per connection, all that it received.
 pub const LINE_SERVER: &str = r#"
 import socket, sys, threading

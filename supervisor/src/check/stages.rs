@@ -34,19 +34,20 @@ const ROUNDS: u32 = 8;
 
 type Result = SearchResult<CheckSystem>;
 
-/// How a second search fares with the peers of the first.
+/// How often the peers are asked the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peers {
-    None,
-    /// What they said is known: they are not asked again.
-    Remembered,
+pub enum Asking {
+    /// There are none.
+    Nobody,
+    /// What they said is remembered, also by the next search.
+    Once,
     /// They are told everything again and again, so that one search is enough.
-    AskedEachTime,
+    EachTime,
 }
 
 /// The searches to make, one after the other until one decides.
-pub fn plan(config: &Config, peers: Peers) -> Vec<Config> {
-    let is_free = peers != Peers::AskedEachTime
+pub fn plan(config: &Config, asking: Asking) -> Vec<Config> {
+    let is_free = asking != Asking::EachTime
         && config.strategy == Strategy::Dfs
         && config.reduction == Reduction::Auto
         && config.hash
@@ -67,9 +68,9 @@ pub fn plan(config: &Config, peers: Peers) -> Vec<Config> {
         hash: false,
         jobs: 1,
         limits: Limits {
-            repetition: Some(match peers {
-                Peers::None => LONG,
-                _ => LONG_WITH_PEERS,
+            repetition: Some(match asking {
+                Asking::Nobody => LONG,
+                Asking::Once | Asking::EachTime => LONG_WITH_PEERS,
             }),
             depth: Some(DEEP),
             ..config.limits.clone()
@@ -209,7 +210,7 @@ mod tests {
 
     #[test]
     fn who_says_nothing_gets_three_tries_the_last_without_a_bound() {
-        let stages = plan(&Config::default(), Peers::None);
+        let stages = plan(&Config::default(), Asking::Nobody);
         let bounds = |s: &Config| (s.hash, s.limits.steps, s.limits.repetition);
         let bounds: Vec<_> = stages.iter().map(bounds).collect();
         assert_eq!(
@@ -221,7 +222,7 @@ mod tests {
             ]
         );
         assert_eq!(stages[2], Config::default());
-        let asked_each_time = plan(&Config::default(), Peers::AskedEachTime);
+        let asked_each_time = plan(&Config::default(), Asking::EachTime);
         assert_eq!(asked_each_time, [Config::default()]);
     }
 
@@ -253,7 +254,7 @@ mod tests {
             },
         ];
         for config in asked {
-            assert_eq!(plan(&config, Peers::None), [config]);
+            assert_eq!(plan(&config, Asking::Nobody), [config]);
         }
     }
 }

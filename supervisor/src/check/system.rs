@@ -323,13 +323,10 @@ impl System for CheckSystem {
         self.faults_used += u32::from(choice.alternative != 0);
         let session = self.session()?;
         let time = session.model().clock.now();
-        let announced = match choice.alternative {
-            0 => session.footprint(choice.thread),
-            _ => Footprint::global(),
-        };
-        let in_silence = match choice.alternative {
-            0 => session.footprint_in_silence(choice.thread),
-            _ => None,
+        let thread = choice.thread;
+        let (announced, in_silence) = match choice.alternative {
+            0 => (session.footprint(thread), session.footprint_in_silence(thread)),
+            _ => (Footprint::global(), None),
         };
         session.step_as(choice.thread, choice.alternative)?;
         let mut report = StepReport::running();

@@ -6,7 +6,7 @@ use super::{patience, verdict};
 use crate::check::counterexample::{self, Counterexample};
 use crate::check::graph::Graph;
 use crate::check::progress::Display;
-use crate::check::stages;
+use crate::check::stages::{self, Asking};
 use crate::check::{CheckSystem, CheckpointChoice, Faults, Properties};
 use crate::cores::Core;
 use crate::error::{ExitCode, Failure};
@@ -14,6 +14,7 @@ use crate::report::{self, Report};
 use crate::session::Options;
 use clap::ValueEnum;
 use explore::{Audit, Config, Limits, Reduction, Search, SearchResult, Strategy};
+use peers::CacheMode;
 use regex::bytes::Regex;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -218,13 +219,13 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     }
     let backend = Mutex::new(String::from("none"));
     let graph = args.graph.as_ref().map(|_| Graph::default());
-    let peers = match options.peers.mode() {
-        _ if !args.peers.any() => stages::Peers::None,
-        peers::CacheMode::Off => stages::Peers::AskedEachTime,
-        peers::CacheMode::Linear | peers::CacheMode::Branching => stages::Peers::Remembered,
+    let asking = match options.peers.mode() {
+        _ if !args.peers.any() => Asking::Nobody,
+        CacheMode::Off => Asking::EachTime,
+        CacheMode::Linear | CacheMode::Branching => Asking::Once,
     };
     let stages = match &graph {
-        None => stages::plan(&config(args), peers),
+        None => stages::plan(&config(args), asking),
         // What a graph shows is of one search.
         Some(_) => vec![config(args)],
     };

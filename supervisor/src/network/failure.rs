@@ -29,7 +29,7 @@ fn advice(error: &PeerError) -> Option<&'static str> {
         }
         PeerError::OfflineMiss { .. } => "once without --offline completes the cache file",
         PeerError::CacheFile { .. } => {
-            "without --offline a new one can be made: name another file, or remove this one"
+            "name another file, in a directory that can be written to; without --offline it is made"
         }
         _ => return None,
     })

@@ -12,7 +12,7 @@ use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::OfdId;
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
-use crate::net::Endpoint;
+use crate::net::{Endpoint, interfaces};
 use crate::object::{Object, Touch};
 use crate::signals::Signals;
 use crate::wait::{Wait, Wake};
@@ -298,7 +298,6 @@ fn least(cx: &Cx, id: ChannelId, max: usize, flags: i32) -> usize {
 
 /// `IP_PKTINFO`: at which address and interface a datagram came in. Servers that listen everywhere answer from there.
 fn arrived_at(socket: &Socket) -> Option<(i32, i32, Vec<u8>)> {
-    const INTERFACE: u32 = 1;
     let is_on = |level, option| {
         let value = socket.options.plain.get(&(level, option));
         value.is_some_and(|value| value.iter().any(|&byte| byte != 0))
@@ -308,11 +307,11 @@ fn arrived_at(socket: &Socket) -> Option<(i32, i32, Vec<u8>)> {
     };
     match here.ip() {
         IpAddr::V4(ip) if is_on(libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-            let body = [&INTERFACE.to_le_bytes()[..], &ip.octets(), &ip.octets()].concat();
+            let body = [&interfaces::INDEX.to_le_bytes()[..], &ip.octets(), &ip.octets()].concat();
             Some((libc::IPPROTO_IP, libc::IP_PKTINFO, body))
         }
         IpAddr::V6(ip) if is_on(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) => {
-            let body = [&ip.octets()[..], &INTERFACE.to_le_bytes()].concat();
+            let body = [&ip.octets()[..], &interfaces::INDEX.to_le_bytes()].concat();
             Some((libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, body))
         }
         _ => None,

@@ -8,7 +8,8 @@ use crate::memory::{GuestMemory, GuestMemoryExt};
 use syscalls::Errno;
 
 const NAME: &[u8] = b"lo";
-const INDEX: u32 = 1;
+/// Its number.
+pub const INDEX: u32 = 1;
 const MTU: u32 = 65_536;
 const QUEUE: u32 = 1000;
 const FLAGS: u32 = (libc::IFF_UP | libc::IFF_LOOPBACK | libc::IFF_RUNNING) as u32;

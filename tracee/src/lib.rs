@@ -78,6 +78,7 @@ mod stopped;
 mod sys;
 mod task;
 mod ticker;
+mod xlayout;
 mod xstate;
 
 pub use areas::Area;
@@ -97,4 +98,5 @@ pub use stop::Stop;
 pub use stopped::{Resume, Stopped};
 pub use task::Scratch;
 pub use ticker::Ticker;
-pub use xstate::{Component, XState, component};
+pub use xlayout::{Component, Layout, Subleaf};
+pub use xstate::XState;

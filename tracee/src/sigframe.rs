@@ -9,7 +9,8 @@
 
 use crate::error::MemoryFault;
 use crate::regs::{NO_CALL, Regs};
-use crate::xstate::{self, HEADER_LEN, LEGACY_LEN, XState};
+use crate::xlayout::{COMPACTED, HEADER_LEN, LEGACY_LEN};
+use crate::xstate::{self, XState};
 use thiserror::Error;
 
 /// The System V ABI lets functions use this much below the stack pointer.
@@ -163,7 +164,7 @@ pub enum FrameError {
 /// Lays out the frame for a signal that interrupts a thread in this state.
 pub fn push_signal_frame(regs: &Regs, xstate: &XState, args: &FrameArgs) -> Result<Frame, FrameError> {
     let features = xstate.features_in_frame();
-    let area_len = xstate::area_len(features);
+    let area_len = xstate.layout().area_len(features);
     let nested = args.altstack.in_use(regs.rsp);
     let mut sp = regs.rsp.wrapping_sub(RED_ZONE);
     let usable = args.altstack.size != 0 && !args.altstack.in_use(sp);
@@ -316,18 +317,12 @@ fn get_xstate(
     let mut legacy = [0; LEGACY_LEN];
     read(area, &mut legacy)?;
     let mut state = like.initial();
-    let mut in_use = xstate::FEATURES_LEGACY;
+    let (mut in_use, mut in_frame) = (xstate::FEATURES_LEGACY, xstate::FEATURES_LEGACY);
     if let Some((features, len)) = extent(area, &legacy, like, read)? {
-        read(area, &mut state.bytes_mut()[..len])?;
-        let header = state.features_in_use();
-        if header & !features != 0
-            || state.as_bytes()[LEGACY_LEN + 8..LEGACY_LEN + HEADER_LEN]
-                .iter()
-                .any(|&b| b != 0)
-        {
-            return Err(FrameError::BadXState);
-        }
-        in_use = header & features;
+        let mut bytes = vec![0; len];
+        read(area, &mut bytes)?;
+        in_use = take_extended(&mut state, &bytes, features)?;
+        in_frame = features;
     }
     // Without a valid description of its extent the frame counts as one of a processor with nothing but SSE.
     state.bytes_mut()[..SW_BYTES].copy_from_slice(&legacy[..SW_BYTES]);
@@ -339,8 +334,38 @@ fn get_xstate(
         return Err(FrameError::BadXState);
     }
     state.set_features_in_use(in_use);
-    state.reset_unused(&like.initial());
+    state.reset_unused(in_frame, &like.initial());
     Ok(state.into_canonical())
+}
+
+/// Takes the components past the legacy area over, in whichever format the header says that they are; which components are in use.
+///
+/// The kernel writes the standard format, but has the processor restore what it finds, and that takes the compacted one as well.
+fn take_extended(state: &mut XState, area: &[u8], features: u64) -> Result<u64, FrameError> {
+    let in_use = get(area, xstate::OFFSET_XFEATURES);
+    let compacted = get(area, xstate::OFFSET_XCOMP);
+    let rest = &area[xstate::OFFSET_XCOMP + 8..LEGACY_LEN + HEADER_LEN];
+    if in_use & !state.features_enabled() != 0 || rest.iter().any(|&byte| byte != 0) {
+        return Err(FrameError::BadXState);
+    }
+    state.set_features_in_use(in_use & features);
+    match compacted {
+        0 => {
+            let end = area.len();
+            state.bytes_mut()[LEGACY_LEN + HEADER_LEN..end].copy_from_slice(&area[LEGACY_LEN + HEADER_LEN..]);
+        }
+        _ => {
+            let room = compacted & !COMPACTED;
+            let is_valid = compacted & COMPACTED != 0
+                && in_use & !room == 0
+                && room & !state.features_enabled() == 0
+                && state.layout().has_compaction();
+            if !is_valid || !state.take_compacted(area, room) {
+                return Err(FrameError::BadXState);
+            }
+        }
+    }
+    Ok(in_use & features)
 }
 
 /// Features and length that the software bytes claim, if they are credible to the kernel.

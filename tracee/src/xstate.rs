@@ -1,22 +1,22 @@
 //! Extended CPU state (x87, SSE, AVX, AVX-512, AMX, …) of a thread, in the standard XSAVE format.
 //!
-//! The buffer is as long as this machine's kernel says (`NT_X86_XSTATE`): 832 bytes with AVX, 2.7 KB with AVX-512,
-//! 11 KB with AMX. The layout of the components past the legacy area comes from `CPUID`, never from constants.
+//! The buffer is as long as this machine's kernel says (`NT_X86_XSTATE`): 832 bytes with AVX, 2.4 or 2.7 KB with AVX-512,
+//! 11 KB with AMX. Where the components past the legacy area lie is the processor's to say ([`Layout`]).
 
 use crate::error::Result;
 use crate::sys;
+use crate::xlayout::{Component, HEADER_LEN, LEGACY_LEN, Layout};
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// More than any XSAVE area of today; the real length is learnt at the first read.
 const LARGEST: usize = 64 * 1024;
-/// The legacy (FXSAVE) area and the XSAVE header that follows it.
-pub(crate) const LEGACY_LEN: usize = 512;
-pub(crate) const HEADER_LEN: usize = 64;
 /// In the software-reserved bytes ptrace stores the enabled features (XCR0).
 const OFFSET_XCR0: usize = 464;
 pub(crate) const OFFSET_XFEATURES: usize = 512;
+pub(crate) const OFFSET_XCOMP: usize = 520;
 const OFFSET_MXCSR: usize = 24;
 pub(crate) const OFFSET_MXCSR_MASK: usize = 28;
 /// x87 and SSE, which live in the legacy area.
@@ -24,10 +24,8 @@ const FEATURE_X87: u64 = 1;
 const FEATURE_SSE: u64 = 2;
 pub(crate) const FEATURES_LEGACY: u64 = FEATURE_X87 | FEATURE_SSE;
 /// The x87 registers and the XMM registers.
-const X87_REGISTERS: std::ops::Range<usize> = 32..160;
-const SSE_REGISTERS: std::ops::Range<usize> = 160..416;
-/// Component numbers; bit 63 is not one.
-const FEATURES: usize = 63;
+const X87_REGISTERS: Range<usize> = 32..160;
+const SSE_REGISTERS: Range<usize> = 160..416;
 const FEATURE_PKRU: u32 = 9;
 /// AMX tile data: the one component that Linux gives to a process on request only.
 const FEATURE_TILE_DATA: u32 = 18;
@@ -61,6 +59,7 @@ pub struct XState {
 #[derive(Clone)]
 struct Area {
     bytes: Box<[u8]>,
+    layout: &'static Layout,
     /// Found once for all copies.
     digest: OnceLock<u128>,
 }
@@ -78,7 +77,7 @@ impl Hash for XState {
         let digest = self.area.digest.get_or_init(|| {
             // Without what lies behind the last component in use: there are thousands of zeros where a machine has AMX.
             // Protection keys are counted always, as the kernel gives them whether in use or not.
-            let used = area_len(self.features_in_use() | 1 << FEATURE_PKRU);
+            let used = self.layout().area_len(self.features_in_use() | 1 << FEATURE_PKRU);
             xxh3_128(&self.bytes()[..used.min(self.bytes().len())])
         });
         hasher.write_u128(*digest);
@@ -99,41 +98,34 @@ impl std::fmt::Debug for XState {
     }
 }
 
-/// Where one component lies in the standard format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Component {
-    /// Offset from the start of the area.
-    pub offset: usize,
-    /// Size in bytes.
-    pub len: usize,
-}
-
 impl XState {
     pub(crate) fn read(pid: i32) -> Result<Self> {
+        let layout = Layout::of_this_machine();
         let Some(lengths) = LENGTHS.get() else {
-            return Self::read_first(pid);
+            return Self::read_first(pid, layout);
         };
         let mut bytes = vec![0; lengths.all];
         sys::get_xstate(pid, &mut bytes[..lengths.without_tiles])?;
         if word(&bytes, OFFSET_XFEATURES) & (1 << FEATURE_TILE_DATA) != 0 {
             sys::get_xstate(pid, &mut bytes)?;
         }
-        Ok(XState::new(bytes).into_canonical())
+        Ok(XState::new(bytes, layout).into_canonical())
     }
 
-    fn read_first(pid: i32) -> Result<Self> {
+    fn read_first(pid: i32, layout: &'static Layout) -> Result<Self> {
         let mut bytes = vec![0; LARGEST];
         let all = sys::get_xstate(pid, &mut bytes)?;
         bytes.truncate(all);
         let features = word(&bytes, OFFSET_XCR0) & !(1 << FEATURE_TILE_DATA);
-        let without_tiles = area_len(features).min(all);
+        let without_tiles = layout.area_len(features).min(all);
         LENGTHS.get_or_init(|| Lengths { all, without_tiles });
-        Ok(XState::new(bytes).into_canonical())
+        Ok(XState::new(bytes, layout).into_canonical())
     }
 
-    fn new(bytes: impl Into<Box<[u8]>>) -> Self {
+    fn new(bytes: impl Into<Box<[u8]>>, layout: &'static Layout) -> Self {
         let area = Area {
             bytes: bytes.into(),
+            layout,
             digest: OnceLock::new(),
         };
         XState { area: Arc::new(area) }
@@ -143,13 +135,18 @@ impl XState {
         &self.area.bytes
     }
 
+    /// Where its components lie.
+    pub fn layout(&self) -> &'static Layout {
+        self.area.layout
+    }
+
     pub(crate) fn write(&self, pid: i32) -> Result<()> {
         sys::set_xstate(pid, self.bytes())
     }
 
-    /// Takes bytes that [`XState::as_bytes`] gave; none if they are too short for an XSAVE area.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        (bytes.len() >= LEGACY_LEN + HEADER_LEN).then(|| XState::new(bytes).into_canonical())
+    /// Takes bytes in the standard format; none if they are too short for an XSAVE area.
+    pub fn from_bytes(bytes: &[u8], layout: &'static Layout) -> Option<Self> {
+        (bytes.len() >= LEGACY_LEN + HEADER_LEN).then(|| XState::new(bytes, layout).into_canonical())
     }
 
     pub(crate) fn into_canonical(mut self) -> Self {
@@ -157,17 +154,18 @@ impl XState {
         self
     }
 
-    /// Takes back "in use" from components that hold their initial value.
+    /// Takes back "in use" from components that hold their initial value. Protection keys the other way as well: the kernel gives
+    /// their value whether it calls them in use or not, but takes it over only if they are.
     fn canonicalise(&mut self) {
-        let zero = |range: std::ops::Range<usize>| self.bytes()[range].iter().all(|&byte| byte == 0);
-        let mut features = self.features_in_use();
+        let zero = |range: Range<usize>| self.bytes()[range].iter().all(|&byte| byte == 0);
+        let mut features = self.features_in_use() | self.features_enabled() & (1 << FEATURE_PKRU);
         if self.bytes()[..2] == FCW_INITIAL.to_le_bytes() && zero(2..OFFSET_MXCSR) && zero(X87_REGISTERS) {
             features &= !FEATURE_X87;
         }
         if self.mxcsr() == MXCSR_INITIAL && zero(SSE_REGISTERS) {
             features &= !FEATURE_SSE;
         }
-        for (feature, Component { offset, len }) in extended(features) {
+        for (feature, Component { offset, len, .. }) in self.layout().extended(features) {
             if offset + len <= self.bytes().len() && zero(offset..offset + len) {
                 features &= !(1 << feature);
             }
@@ -188,11 +186,16 @@ impl XState {
         &mut area.bytes
     }
 
-    /// Gives every component that is not in use the bytes of `initial`, as the processor would on restoring it.
-    pub(crate) fn reset_unused(&mut self, initial: &XState) {
-        let in_use = self.features_in_use();
+    /// Gives every component that is not in use its initial value, as restoring a signal frame with room for `in_frame` does: the
+    /// processor's (all zero) where the frame has the component, the kernel's (`initial`) where it has not. The two differ in
+    /// protection keys.
+    pub(crate) fn reset_unused(&mut self, in_frame: u64, initial: &XState) {
+        let (in_use, layout) = (self.features_in_use(), self.layout());
+        // What the processor describes but the kernel did not enable has no place in the area.
+        let unused = self.features_enabled() & !in_use;
+        self.set_features_in_use(in_use | initial.features_in_use() & unused & !in_frame);
         let bytes = self.bytes_mut();
-        let mut reset = |range: std::ops::Range<usize>| {
+        let mut reset = |range: Range<usize>| {
             bytes[range.clone()].copy_from_slice(&initial.bytes()[range]);
         };
         if in_use & FEATURE_X87 == 0 {
@@ -202,11 +205,33 @@ impl XState {
         if in_use & FEATURE_SSE == 0 {
             reset(SSE_REGISTERS);
         }
-        for (_, Component { offset, len }) in extended(!in_use) {
-            if offset + len <= initial.bytes().len() {
-                reset(offset..offset + len);
+        for (feature, Component { offset, len, .. }) in layout.extended(unused) {
+            let Some(to) = bytes.get_mut(offset..offset + len) else {
+                continue;
+            };
+            if in_frame & (1 << feature) != 0 {
+                to.fill(0);
+            } else {
+                to.copy_from_slice(&initial.bytes()[offset..offset + len]);
             }
         }
+    }
+
+    /// Takes the components in use over from an area in the compacted format with room for `features`. `false`: it is shorter than that.
+    pub(crate) fn take_compacted(&mut self, area: &[u8], features: u64) -> bool {
+        let (in_use, layout) = (self.features_in_use(), self.layout());
+        let bytes = self.bytes_mut();
+        layout
+            .compacted(features)
+            .filter(|(feature, ..)| in_use & (1 << feature) != 0)
+            .all(|(_, Component { offset, len, .. }, at)| {
+                let (Some(from), Some(to)) = (area.get(at..at + len), bytes.get_mut(offset..offset + len))
+                else {
+                    return false;
+                };
+                to.copy_from_slice(from);
+                true
+            })
     }
 
     /// Components that are not in their initial state (`XSTATE_BV`).
@@ -238,13 +263,13 @@ impl XState {
 
     /// The component's bytes; none if the machine has no such component or the buffer does not reach it.
     pub fn component(&self, feature: u32) -> Option<&[u8]> {
-        let Component { offset, len } = component(feature)?;
+        let Component { offset, len, .. } = self.layout().component(feature)?;
         self.bytes().get(offset..offset + len)
     }
 
     /// Replaces the first bytes of a component; `false` if there is no such component, or it is not that long.
     pub fn set_component(&mut self, feature: u32, bytes: &[u8]) -> bool {
-        let Some(Component { offset, len }) = component(feature) else {
+        let Some(Component { offset, len, .. }) = self.layout().component(feature) else {
             return false;
         };
         let enabled = self.features_enabled() & (1 << feature) != 0;
@@ -266,7 +291,7 @@ impl XState {
         bytes[OFFSET_XCR0..LEGACY_LEN].copy_from_slice(&self.bytes()[OFFSET_XCR0..LEGACY_LEN]);
         bytes[..2].copy_from_slice(&FCW_INITIAL.to_le_bytes());
         bytes[OFFSET_MXCSR..OFFSET_MXCSR + 4].copy_from_slice(&MXCSR_INITIAL.to_le_bytes());
-        let mut state = XState::new(bytes);
+        let mut state = XState::new(bytes, self.layout());
         // Only where the machine has protection keys.
         state.set_component(FEATURE_PKRU, &PKRU_INITIAL.to_le_bytes());
         state
@@ -281,35 +306,4 @@ fn word(area: &[u8], offset: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&area[offset..offset + 8]);
     u64::from_le_bytes(bytes)
-}
-
-/// Where a component past the legacy area lies on this machine.
-pub fn component(feature: u32) -> Option<Component> {
-    /// Asked once: under a hypervisor every `CPUID` is a costly exit.
-    static LAYOUT: OnceLock<[Option<Component>; FEATURES]> = OnceLock::new();
-    const LEAF: u32 = 0xd;
-    let layout = LAYOUT.get_or_init(|| {
-        std::array::from_fn(|feature| {
-            let leaf = (feature >= 2).then(|| std::arch::x86_64::__cpuid_count(LEAF, feature as u32))?;
-            (leaf.eax != 0).then_some(Component {
-                offset: leaf.ebx as usize,
-                len: leaf.eax as usize,
-            })
-        })
-    });
-    *layout.get(feature as usize)?
-}
-
-/// Length of a standard-format area with these components.
-pub(crate) fn area_len(features: u64) -> usize {
-    extended(features)
-        .map(|(_, c)| c.offset + c.len)
-        .fold(LEGACY_LEN + HEADER_LEN, usize::max)
-}
-
-/// The components past the legacy area among these features.
-fn extended(features: u64) -> impl Iterator<Item = (u32, Component)> {
-    (2..FEATURES as u32)
-        .filter(move |feature| features & (1 << feature) != 0)
-        .filter_map(|feature| component(feature).map(|c| (feature, c)))
 }

@@ -311,9 +311,10 @@ fn a_return_can_be_done_without_the_kernel() {
 fn a_frame_that_does_not_fit_is_refused() {
     let task = start("action(4, 0);");
     let (regs, xstate) = (*task.regs().unwrap(), task.xstate().unwrap());
+    // Smaller than the frame of any machine, whose extended state is at least 576 bytes.
     let small = AltStack {
         sp: 0x1000_0000,
-        size: 2048,
+        size: 960,
         flags: 0,
     };
     let args = args(&[0; 128], &regs, 1, SA_SIGINFO | SA_ONSTACK, small);
@@ -321,7 +322,7 @@ fn a_frame_that_does_not_fit_is_refused() {
     assert_eq!(push_signal_frame(&regs, &xstate, &args).map(drop), refused);
     // Already on it, near its lower end.
     let nested = Regs {
-        rsp: 0x1000_0400,
+        rsp: 0x1000_0300,
         ..regs
     };
     assert_eq!(push_signal_frame(&nested, &xstate, &args).map(drop), refused);
@@ -348,4 +349,27 @@ fn a_frame_with_a_damaged_description_restores_the_legacy_part_only() {
     assert_eq!(restored.regs, before);
     assert_eq!(task.xstate().unwrap(), restored.xstate);
     assert_ne!(restored.xstate, xstate, "the upper halves are lost");
+}
+
+#[test]
+fn a_frame_in_the_compacted_format_is_restored_as_by_the_kernel() {
+    let task = start("action(4, 0);");
+    let (before, xstate) = (*task.regs().unwrap(), task.xstate().unwrap());
+    let task = deliver(task);
+    let entry = *task.regs().unwrap();
+    let area = task.memory().read_u64(entry.rsp + FPSTATE as u64).unwrap();
+    // What the guest uses is AVX at most, whose place is the same in both formats.
+    let in_use = task.memory().read_u64(area + 512).unwrap();
+    assert_eq!(in_use & !0b111, 0);
+    task.memory()
+        .write(area + 520, &(in_use | 1 << 63).to_le_bytes())
+        .unwrap();
+    let at_return = Regs {
+        rsp: entry.rsp + 8,
+        ..entry
+    };
+    let restored = pop(&task, &at_return, &xstate);
+    assert_eq!((restored.regs, &restored.xstate), (before, &xstate));
+    let task = to_breakpoint(next(task));
+    assert_eq!(task.xstate().unwrap(), xstate, "the kernel takes it too");
 }

@@ -104,22 +104,40 @@ impl Session {
     }
 }
 
-/// The extended state without the components that gdb does not know: it would complain of the size.
+/// The extended state in the layout that gdb knows.
+///
+/// Up to version 13 gdb takes the offsets of Intel's processors for granted, later ones recognise them by the size; components that are
+/// newer than that it does not know at all, and complains of the size. So each known component is put where gdb looks for it.
 fn for_debuggers(xstate: &XState) -> Vec<u8> {
-    // x87, SSE, AVX, MPX, AVX-512, protection keys.
-    const KNOWN: u64 = 0b10_1111_1111;
     const LEGACY_AND_HEADER: usize = 576;
     const ENABLED: Range<usize> = 464..472;
     const IN_USE: Range<usize> = 512..520;
-    let enabled = xstate.features_enabled() & KNOWN;
-    let end = (2..u64::BITS)
-        .filter(|feature| enabled & (1 << feature) != 0)
-        .filter_map(tracee::component)
-        .map(|component| component.offset + component.len)
-        .fold(LEGACY_AND_HEADER, usize::max);
-    let mut bytes = xstate.as_bytes().to_vec();
-    bytes.truncate(end);
-    bytes[ENABLED].copy_from_slice(&enabled.to_le_bytes());
-    bytes[IN_USE].copy_from_slice(&(xstate.features_in_use() & KNOWN).to_le_bytes());
+    const LEGACY: u64 = 0b11;
+    /// Number, offset and size: AVX, MPX (two), AVX-512 (three), protection keys.
+    const KNOWN: [(u32, usize, usize); 7] = [
+        (2, 576, 256),
+        (3, 960, 64),
+        (4, 1024, 64),
+        (5, 1088, 64),
+        (6, 1152, 512),
+        (7, 1664, 1024),
+        (9, 2688, 8),
+    ];
+    let enabled = xstate.features_enabled();
+    let mut bytes = xstate.as_bytes()[..LEGACY_AND_HEADER].to_vec();
+    let mut known = enabled & LEGACY;
+    for (feature, offset, len) in KNOWN {
+        if let Some(component) = xstate
+            .component(feature)
+            .filter(|_| enabled & (1 << feature) != 0)
+        {
+            known |= 1 << feature;
+            bytes.resize(offset + len, 0);
+            let len = len.min(component.len());
+            bytes[offset..offset + len].copy_from_slice(&component[..len]);
+        }
+    }
+    bytes[ENABLED].copy_from_slice(&known.to_le_bytes());
+    bytes[IN_USE].copy_from_slice(&(xstate.features_in_use() & known).to_le_bytes());
     bytes
 }

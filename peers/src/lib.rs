@@ -30,6 +30,7 @@ pub mod store;
 mod task;
 pub mod tree;
 mod upkeep;
+mod whole_file;
 pub mod world;
 
 pub use address::Address;
@@ -40,4 +41,5 @@ pub use process::Launcher;
 pub use spec::PeerSpec;
 pub use state::{ConnKey, PeerState};
 pub use tree::{Cursor, Readable, Tree};
+pub use whole_file::{can_write_whole, write_whole};
 pub use world::{PeerWorld, Taken};

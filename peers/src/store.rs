@@ -5,9 +5,9 @@
 use crate::address::Address;
 use crate::error::PeerError;
 use crate::tree::Tree;
+use crate::whole_file::{can_write_whole, write_whole};
 use crate::world::PeerWorld;
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
@@ -52,10 +52,7 @@ impl PeerWorld {
             reason,
         };
         let file = self.to_bytes().map_err(bad)?;
-        let temporary = temporary(path);
-        std::fs::write(&temporary, file)
-            .and_then(|()| std::fs::rename(&temporary, path))
-            .map_err(|e| bad(e.to_string()))
+        write_whole(path, &file).map_err(|e| bad(e.to_string()))
     }
 
     /// Whether [`PeerWorld::save`] will find a place to write to: better known before hours of work than after them.
@@ -63,13 +60,10 @@ impl PeerWorld {
     /// # Errors
     /// It will not.
     pub fn can_save(path: &Path) -> Result<(), PeerError> {
-        let temporary = temporary(path);
-        std::fs::write(&temporary, b"")
-            .and_then(|()| std::fs::remove_file(&temporary))
-            .map_err(|e| PeerError::CacheFile {
-                path: path.to_path_buf(),
-                reason: e.to_string(),
-            })
+        can_write_whole(path).map_err(|e| PeerError::CacheFile {
+            path: path.to_path_buf(),
+            reason: e.to_string(),
+        })
     }
 
     /// All trees, as they are in a file.
@@ -140,11 +134,4 @@ impl PeerWorld {
         self.chosen_ports.extend(saved.chosen_ports);
         Ok(())
     }
-}
-
-/// Where a file is written before it takes its place.
-fn temporary(path: &Path) -> OsString {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".tmp");
-    name
 }

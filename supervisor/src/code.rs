@@ -59,7 +59,7 @@ pub struct Code {
 impl Installed {
     /// Does it matter even to a thread that is alone?
     fn is_for_one(&self) -> bool {
-        matches!(self.kind, SiteKind::Pause | SiteKind::Random(_))
+        matches!(self.kind, SiteKind::Pause) || self.kind.is_emulated()
     }
 }
 

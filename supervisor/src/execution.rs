@@ -3,7 +3,7 @@
 use crate::error::Failure;
 use crate::schedule::Scheduler;
 use crate::session::{Options, Session, TIMEOUT};
-use crate::trace::{End, ProgramRecord, Step, Trace};
+use crate::trace::{End, Machine, ProgramRecord, Step, Trace};
 use std::os::unix::ffi::OsStrExt;
 use syscall_model::Tid;
 
@@ -146,6 +146,7 @@ impl Execution {
             communication: self.session.network().peers().recording()?,
             traffic: self.session.network().traffic(),
             inputs: self.session.host().inputs(),
+            machine: Machine::this(),
         })
     }
 }

@@ -30,6 +30,7 @@ const QUICK: &[&str] = &[
     "outcome_atomic_add",
     "outcome_barrier",
     "outcome_condvar",
+    "outcome_core_number",
     "outcome_dekker",
     "outcome_exit_race",
 ];

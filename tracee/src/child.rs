@@ -189,7 +189,7 @@ unsafe fn prepare_and_exec(
     })
 }
 
-/// Standard descriptors to /dev/null, the error pipe to [`REPORT_FD`], nothing else.
+/// Standard descriptors to something inert, the error pipe to [`REPORT_FD`], nothing else.
 ///
 /// # Safety
 /// Only in a forked child, whose other descriptors nobody uses.
@@ -202,7 +202,12 @@ unsafe fn arrange_descriptors(report_fd: &mut RawFd) -> Result<(), Report> {
             libc::fcntl(*report_fd, libc::F_DUPFD_CLOEXEC, PARKED_FD),
         )?;
         *report_fd = parked as RawFd;
-        let null = check(Step::Descriptors, libc::open(c"/dev/null".as_ptr(), libc::O_RDWR))? as RawFd;
+        // The guest's own descriptors are modelled: these are never read from or written to, and need no particular file. Where there
+        // is no /dev/null, or one that this user may not open, anything else will do.
+        let null = match libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) {
+            -1 => check(Step::Descriptors, libc::eventfd(0, 0))? as RawFd,
+            null => null,
+        };
         for standard in 0..=2 {
             // Onto itself it is a no-op, as wanted.
             check(Step::Descriptors, libc::dup2(null, standard))?;

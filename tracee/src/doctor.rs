@@ -100,7 +100,7 @@ pub fn probe() -> Vec<Check> {
             "cpuid trap",
             optional,
             cpuid,
-            "traces may not replay on another processor model",
+            "cpuid is found in code files and replaced there; code that a program makes at run time is not covered",
         ),
         (
             "pidfd_getfd",

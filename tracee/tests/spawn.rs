@@ -125,6 +125,42 @@ fn a_program_starts_with_default_signals_three_descriptors_and_its_own_session()
     assert_eq!(after_name[3], task.pid().to_string(), "session");
 }
 
+/// Set for the attempt in a mount namespace of its own.
+const NO_NULL: &str = "TRACEE_TEST_NO_NULL";
+
+/// A program can be launched where `/dev/null` cannot be opened: in a container without devices, or where somebody has
+/// replaced it. On a mount without devices nobody may open it, root neither.
+#[test]
+fn a_launch_needs_no_device() {
+    if std::env::var_os(NO_NULL).is_some() {
+        let denied = std::fs::File::open("/dev/null").unwrap_err();
+        assert_eq!(denied.raw_os_error(), Some(libc::EACCES));
+        let (task, _) = prepared(&launch("/bin/true", &["true"], &[]), false);
+        assert_eq!(
+            std::fs::read_dir(format!("/proc/{}/fd", task.pid()))
+                .unwrap()
+                .count(),
+            3
+        );
+        return;
+    }
+    let mount = "mount --bind /dev/null /dev/null && mount -o remount,bind,nodev /dev/null && exec \"$@\"";
+    let namespace = if nix::unistd::geteuid().is_root() {
+        "-m"
+    } else {
+        "-rm"
+    };
+    let output = std::process::Command::new("unshare")
+        .args([namespace, "sh", "-c", mount, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "a_launch_needs_no_device"])
+        .env(NO_NULL, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
 #[test]
 fn a_second_exec_is_prepared_like_the_first() {
     let guest = Guest::new(

@@ -4,7 +4,7 @@ use super::properties::Violation;
 use super::system::CheckSystem;
 use crate::error::Failure;
 use crate::session::{Options, Session};
-use crate::trace::{self, End, Finding, Operation, ProgramRecord, Step, Trace};
+use crate::trace::{self, End, Finding, Machine, Operation, ProgramRecord, Step, Trace};
 use explore::{Choice, Critical, Effort, Minimised};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -105,6 +105,7 @@ impl Maker<'_> {
             communication: self.options.peers.recording()?,
             traffic,
             inputs,
+            machine: Machine::this(),
             finding: Some(Finding {
                 violation: violation.clone(),
                 preemptions: minimised.preemptions,

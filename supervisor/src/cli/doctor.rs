@@ -1,6 +1,7 @@
 //! `tracefork doctor`: what this machine allows.
 
 use crate::error::{ExitCode, Failure};
+use crate::trace::Machine;
 
 #[derive(clap::Args)]
 #[command(after_help = "Example: tracefork doctor")]
@@ -23,6 +24,7 @@ pub fn main(_: &Args) -> Result<u8, Failure> {
             missing |= check.required;
         }
     }
+    text += &machine_lines(&Machine::this());
     if missing {
         text += "\ntracefork cannot work here until what is MISSING is there.\n";
         super::style::print(&text)?;
@@ -31,4 +33,16 @@ pub fn main(_: &Args) -> Result<u8, Failure> {
     text += "\ntracefork can work here.\n";
     super::style::print(&text)?;
     Ok(ExitCode::Ok as u8)
+}
+
+/// What traces say about where they were recorded: a replay where this differs may not be exact.
+fn machine_lines(machine: &Machine) -> String {
+    let features: Vec<&str> = machine.features.iter().map(String::as_str).collect();
+    format!(
+        "\nthis machine, as traces record it (where it differs, a replay may not be exact):\n  \
+           processor     {machine}\n  features      {}\n  signal frame  {} bytes at most, {} of them extended state\n",
+        features.join(" "),
+        machine.signal_frame,
+        machine.extended_state
+    )
 }

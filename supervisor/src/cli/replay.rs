@@ -6,7 +6,7 @@ use crate::execution;
 use crate::network::Peers;
 use crate::program::Program;
 use crate::session::{Bounds, Inputs, Options};
-use crate::trace::{self, End, Trace};
+use crate::trace::{self, End, Machine, Trace};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -48,7 +48,7 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     }
     let image = options.program.image.clone();
     let execution = execution::replay(options, &trace, args.stop_at)
-        .map_err(|failure| explain_by_files(failure, &trace))?;
+        .map_err(|failure| explain_by_surroundings(failure, &trace))?;
     let output = &execution.session.model().output;
     let _ = std::io::stdout().write_all(&output.stdout.bytes());
     let _ = std::io::stderr().write_all(&output.stderr.bytes());
@@ -89,10 +89,19 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// A desync is most often due to a file that is another here: a library, or an input too large to carry.
-fn explain_by_files(failure: Failure, trace: &Trace) -> Failure {
+/// A desync is most often due to a file that is another here (a library, or an input too large to carry) or to another kind of machine.
+fn explain_by_surroundings(mut failure: Failure, trace: &Trace) -> Failure {
     if failure.code != ExitCode::Desync {
         return failure;
+    }
+    let differences = trace.machine.differences(&Machine::this());
+    if !differences.is_empty() {
+        failure = failure.detail(
+            "the trace was recorded on another kind of machine, where libraries may choose other code:",
+        );
+        failure
+            .details
+            .extend(differences.into_iter().map(|line| format!("  {line}")));
     }
     match trace.inputs.changed_files().as_slice() {
         [] => failure,

@@ -70,6 +70,27 @@ pub struct RandomInsn {
     pub width: u8,
 }
 
+/// An instruction that tells on which core it is executed, which must be the same in every run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CoreInsn {
+    /// `cpuid`: it faults where the processor can be told so, but not all can.
+    Cpuid,
+    /// `rdpid`: the number of the core, and of its node.
+    Rdpid {
+        /// The destination register, all 64 bits of it.
+        dest: Gpr,
+    },
+    /// `lsl` with a selector in a register: the limit of one segment holds the number of the core.
+    SegmentLimit {
+        /// The register with the selector.
+        selector: Gpr,
+        /// The destination register.
+        dest: Gpr,
+        /// Bytes written: 2, 4 (the upper half of the register is zeroed) or 8.
+        width: u8,
+    },
+}
+
 /// Why an instruction is hooked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SiteKind {
@@ -83,6 +104,15 @@ pub enum SiteKind {
     Memory(Accesses),
     /// `rdrand` or `rdseed`.
     Random(RandomInsn),
+    /// It depends on the core.
+    Core(CoreInsn),
+}
+
+impl SiteKind {
+    /// Is the instruction emulated, so that what it gives is the same in every run, whoever executes it?
+    pub fn is_emulated(&self) -> bool {
+        matches!(self, SiteKind::Random(_) | SiteKind::Core(_))
+    }
 }
 
 /// One instruction to hook.

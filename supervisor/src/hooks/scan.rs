@@ -22,7 +22,7 @@ use super::elf::{Code, Module};
 use super::functions::Functions;
 use super::operand::{self, Gpr, Segment};
 use super::runtime::runtime_functions;
-use super::{ModulePlan, ModuleRole, Preempt, RandomInsn, ScanError, Site, SiteKind};
+use super::{CoreInsn, ModulePlan, ModuleRole, Preempt, RandomInsn, ScanError, Site, SiteKind};
 
 /// Scans the module in a file.
 pub fn scan_module(path: &Path, role: ModuleRole, mode: Preempt) -> Result<ModulePlan, ScanError> {
@@ -58,7 +58,7 @@ pub fn scan_bytes(bytes: &[u8], role: ModuleRole, mode: Preempt) -> Result<Modul
         let runtime = runtime_functions(&module);
         plan.sites.retain(|site| !is_inside(site, &runtime));
     } else {
-        plan.sites = random_sites(&module);
+        plan.sites = emulated_sites(&module);
     }
     plan.sites.extend(sync.into_iter().map(|(_, site)| site));
     plan.sites.sort_by_key(|site| site.vaddr);
@@ -78,7 +78,7 @@ fn is_inside(site: &Site, runtime: &[Range<u64>]) -> bool {
 fn is_inside_sync_function(site: &Site, sync: &[(Range<u64>, Site)]) -> bool {
     let after = sync.partition_point(|(range, _)| range.start <= site.vaddr);
     let inside = |(range, hook): &(Range<u64>, Site)| range.contains(&site.vaddr) || hook.vaddr == site.vaddr;
-    !matches!(site.kind, SiteKind::Random(_)) && sync[..after].last().is_some_and(inside)
+    !site.kind.is_emulated() && sync[..after].last().is_some_and(inside)
 }
 
 /// The entries of glibc's synchronisation functions.
@@ -107,33 +107,48 @@ fn sync_sites(module: &Module) -> Vec<(Range<u64>, Site)> {
     sites
 }
 
-/// The random number instructions of a module that is not otherwise scanned: their bytes, confirmed by reading their function.
-fn random_sites(module: &Module) -> Vec<Site> {
-    let mut candidates: Vec<u64> = Vec::new();
-    for code in &module.code {
-        for offset in memmem::find_iter(code.bytes, b"\x0f\xc7") {
-            // The third byte: register form (the top bits), opcode extension 6 (rdrand) or 7 (rdseed).
-            if code.bytes.get(offset + 2).is_some_and(|modrm| *modrm >= 0xf0) {
-                candidates.push(code.vaddr + offset as u64);
-            }
-        }
-    }
+/// The emulated instructions of a module that is not otherwise scanned: their bytes, confirmed by reading their function.
+fn emulated_sites(module: &Module) -> Vec<Site> {
+    let candidates = emulated_candidates(module);
     if candidates.is_empty() {
         return Vec::new();
     }
     let functions = Functions::of(module);
-    let mut sites = Vec::new();
+    let mut scanner = Scanner::new(module, &functions, Preempt::Syscall);
     let mut ranges: Vec<Range<u64>> = candidates
         .iter()
         .filter_map(|at| functions.containing(*at))
         .collect();
+    ranges.sort_by_key(|range| range.start);
     ranges.dedup();
-    for range in ranges {
-        let mut scanner = Scanner::new(module, &functions, Preempt::Syscall);
-        scanner.scan_function(&range);
-        sites.append(&mut scanner.sites);
+    // Code that no symbol and no unwind entry covers (written in assembly) is found by following calls into it.
+    if candidates.iter().all(|at| functions.covers(*at)) {
+        ranges.iter().for_each(|range| scanner.scan_function(range));
+    } else {
+        scanner.run();
+        scanner.sites.append(&mut scanner.swept);
     }
-    sites
+    scanner.sites
+}
+
+/// Where bytes look like an emulated instruction; most of them are something else.
+fn emulated_candidates(module: &Module) -> Vec<u64> {
+    const CPUID: &[u8] = b"\x0f\xa2";
+    /// `rdrand`, `rdseed` and `rdpid`, with the third byte: register form (the top bits), opcode extension 6 or 7.
+    const GROUP_9: &[u8] = b"\x0f\xc7";
+    const LSL: &[u8] = b"\x0f\x03";
+    let mut candidates: Vec<u64> = Vec::new();
+    for code in &module.code {
+        let third = |offset: usize, least: u8| code.bytes.get(offset + 2).is_some_and(|byte| *byte >= least);
+        let mut add = |pattern: &[u8], least: u8| {
+            let found = memmem::find_iter(code.bytes, pattern).filter(|offset| third(*offset, least));
+            candidates.extend(found.map(|offset| code.vaddr + offset as u64));
+        };
+        add(CPUID, 0);
+        add(GROUP_9, 0xf0);
+        add(LSL, 0xc0);
+    }
+    candidates
 }
 
 /// Which bytes of a section are known to start an instruction.
@@ -359,6 +374,7 @@ impl<'m, 'a> Scanner<'m, 'a> {
     fn site_of(&mut self, instruction: &Instruction) -> Option<Site> {
         let kind = match instruction.mnemonic() {
             Mnemonic::Rdrand | Mnemonic::Rdseed => Some(SiteKind::Random(random_insn(instruction))),
+            Mnemonic::Cpuid | Mnemonic::Rdpid | Mnemonic::Lsl => core_insn(instruction).map(SiteKind::Core),
             _ if self.mode == Preempt::Syscall => None,
             Mnemonic::Pause => Some(SiteKind::Pause),
             _ if is_atomic(instruction) => self.atomic(instruction),
@@ -426,6 +442,21 @@ fn random_insn(instruction: &Instruction) -> RandomInsn {
         is_seed: instruction.mnemonic() == Mnemonic::Rdseed,
         dest: Gpr::from_iced(register),
         width: register.size() as u8,
+    }
+}
+
+/// Only what tells the core: an `lsl` whose selector is in memory is left alone, nobody asks for the core that way.
+fn core_insn(instruction: &Instruction) -> Option<CoreInsn> {
+    let dest = Gpr::from_iced(instruction.op0_register());
+    match instruction.mnemonic() {
+        Mnemonic::Cpuid => Some(CoreInsn::Cpuid),
+        Mnemonic::Rdpid => Some(CoreInsn::Rdpid { dest }),
+        Mnemonic::Lsl if instruction.op1_kind() == OpKind::Register => Some(CoreInsn::SegmentLimit {
+            selector: Gpr::from_iced(instruction.op1_register()),
+            dest,
+            width: instruction.op0_register().size() as u8,
+        }),
+        _ => None,
     }
 }
 

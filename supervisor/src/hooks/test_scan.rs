@@ -271,7 +271,7 @@ fn glibc_has_each_sync_function_once() {
     assert!(
         plan.sites
             .iter()
-            .all(|site| matches!(site.kind, SiteKind::Sync(_) | SiteKind::Random(_)))
+            .all(|site| matches!(site.kind, SiteKind::Sync(_)) || site.kind.is_emulated())
     );
     let plan = scan_module(libc(), ModuleRole::System, Preempt::Syscall).expect("libc scans");
     assert!(sync_functions(&plan).is_empty());
@@ -304,6 +304,57 @@ fn random_instructions_are_found_in_libraries() {
             .filter(|site| matches!(site.kind, SiteKind::Random(_)))
             .count(),
         2
+    );
+}
+
+/// `cpuid` and the like, also in code that only calls lead to, as in libraries that are written in assembly.
+#[test]
+fn instructions_that_tell_the_core_are_found_in_libraries() {
+    let source = "#include <cpuid.h>\n\
+        asm(\".text\\nhidden: push %rbx\\n xor %eax, %eax\\n cpuid\\n pop %rbx\\n ret\\n\");\n\
+        unsigned core(void) { unsigned a, b, c, d; __cpuid(1, a, b, c, d); asm volatile(\"call hidden\" ::: \"rax\", \"rcx\", \"rdx\"); return b; }\n\
+        unsigned long number(void) { unsigned long n; asm volatile(\"rdpid %0\" : \"=r\"(n)); return n; }\n\
+        unsigned limit(unsigned s) { unsigned n; asm volatile(\"lsl %1, %0\" : \"=r\"(n) : \"r\"(s)); return n; }\n\
+        const unsigned char decoy[] = {0x0f, 0xa2, 0xf3};\nint main(void) { return 0; }\n";
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let program = compile(
+        "gcc",
+        "gcc",
+        dir.path(),
+        "core",
+        source,
+        &["-O2", "-mrdpid", "-s"],
+    );
+    for (role, mode) in [
+        (ModuleRole::System, Preempt::Syscall),
+        (ModuleRole::System, Preempt::Sync),
+        (ModuleRole::Own, Preempt::Syscall),
+        (ModuleRole::Own, Preempt::Sync),
+    ] {
+        let plan = scan_module(&program, role, mode).expect("scans");
+        let count = |wanted: fn(&CoreInsn) -> bool| {
+            let kinds = plan.sites.iter().filter_map(|site| match &site.kind {
+                SiteKind::Core(instruction) => Some(instruction),
+                _ => None,
+            });
+            kinds.filter(|instruction| wanted(instruction)).count()
+        };
+        assert_eq!(count(|i| matches!(i, CoreInsn::Cpuid)), 2, "{role:?} {mode:?}");
+        assert_eq!(count(|i| matches!(i, CoreInsn::Rdpid { .. })), 1);
+        assert_eq!(count(|i| matches!(i, CoreInsn::SegmentLimit { width: 4, .. })), 1);
+    }
+    // The dynamic loader looks at the processor before anything else runs.
+    let loader = scan_module(
+        Path::new("/lib64/ld-linux-x86-64.so.2"),
+        ModuleRole::System,
+        Preempt::Sync,
+    )
+    .expect("scans");
+    assert!(
+        loader
+            .sites
+            .iter()
+            .any(|site| site.kind == SiteKind::Core(CoreInsn::Cpuid))
     );
 }
 

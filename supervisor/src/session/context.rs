@@ -72,6 +72,7 @@ impl HookOp {
             (None, SiteKind::Pause) => "pause",
             (None, SiteKind::Memory(_)) => "memory",
             (None, SiteKind::Random(_)) => "random",
+            (None, SiteKind::Core(_)) => "core",
             (None, SiteKind::Sync(function)) => function.name(),
         }
     }

@@ -1,6 +1,7 @@
 //! Parking points that never reach the kernel: a thread hits an `int3` that [`Code`](crate::code::Code) put there.
 
 use super::context::{HookOp, Inside};
+use super::emulate::{emulate_core, set_low};
 use super::step::Flow;
 use super::{Session, TaskMemory};
 use crate::code::gp_regs;
@@ -28,6 +29,13 @@ impl Session {
         regs.rip = address;
         if let SiteKind::Random(instruction) = site.kind {
             let after = self.emulate_random(regs, instruction, site.len);
+            return Ok(self.after_invisible(tid, after));
+        }
+        if let SiteKind::Core(instruction) = site.kind {
+            let Some(after) = emulate_core(regs, instruction, site.len) else {
+                regs.rip = site.slot;
+                return Ok(Flow::Run(regs));
+            };
             return Ok(self.after_invisible(tid, after));
         }
         if matches!(site.kind, SiteKind::Sync(_)) {
@@ -175,11 +183,7 @@ impl Session {
         let value = u64::from_le_bytes(bytes);
         let register = crate::code::register_mut(&mut regs, instruction.dest);
         if let Some(register) = register {
-            *register = match instruction.width {
-                2 => (*register & !0xffff) | (value & 0xffff),
-                4 => value & 0xffff_ffff,
-                _ => value,
-            };
+            set_low(register, value, instruction.width);
         }
         regs.eflags = (regs.eflags & !ARITHMETIC_FLAGS) | CARRY;
         regs.rip += u64::from(len);

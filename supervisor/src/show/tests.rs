@@ -54,6 +54,7 @@ fn trace(steps: Vec<Step>, end: End) -> Trace {
         communication: Vec::new(),
         traffic: crate::trace::Traffic::default(),
         inputs: InputRecord::default(),
+        machine: crate::trace::Machine::default(),
         locations: steps
             .iter()
             .map(|_| "the_lock  main guest.c:3".to_owned())

@@ -16,6 +16,8 @@ pub struct View {
     pub directory: String,
     pub preempt: String,
     pub seed: u64,
+    /// Where it was recorded.
+    pub machine: String,
     pub end: String,
     pub verdict: Option<Verdict>,
     pub lanes: Vec<Lane>,
@@ -108,6 +110,7 @@ impl View {
             directory: escape(&trace.config.cwd),
             preempt: format!("{:?}", trace.preempt).to_lowercase(),
             seed: trace.seed,
+            machine: trace.machine.to_string(),
             end: trace.end.to_string(),
             verdict: trace.finding.as_ref().map(|finding| Verdict {
                 kind: finding.violation.kind.name(),

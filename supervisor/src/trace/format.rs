@@ -15,7 +15,7 @@ use crate::error::{ExitCode, Failure};
 use std::path::Path;
 
 const MAGIC: &[u8; 10] = b"TRACEFORK\n";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const BODY: usize = MAGIC.len() + 4 + 32;
 /// Zstandard at its default level: traces are small and repetitive.
 const LEVEL: i32 = 3;
@@ -70,10 +70,7 @@ pub fn write(path: &Path, trace: &Trace) -> Result<(), Failure> {
         )
         .hint("check that the directory exists and is writable")
     };
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    std::fs::write(&partial, encode(trace)?).map_err(fail)?;
-    std::fs::rename(&partial, path).map_err(fail)
+    peers::write_whole(path, &encode(trace)?).map_err(fail)
 }
 
 pub fn read(path: &Path) -> Result<Trace, Failure> {

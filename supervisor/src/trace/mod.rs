@@ -4,8 +4,10 @@
 //! inputs and the choices, so that the same schedule gives the same bytes.
 
 pub mod format;
+mod machine;
 mod traffic;
 
+pub use machine::Machine;
 pub use traffic::{Connection, Event, Traffic, Transport, What};
 
 use crate::check::Violation;
@@ -36,6 +38,8 @@ pub struct Trace {
     pub traffic: Traffic,
     /// The files that the program saw.
     pub inputs: InputRecord,
+    /// Where it was recorded.
+    pub machine: Machine,
 }
 
 /// What a counterexample shows.

@@ -75,12 +75,17 @@ impl Scratch {
     }
 }
 
+/// Takes features of the processor away from the C library, which then chooses other code. Set for a whole test run
+/// (`GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2 cargo test …`) it applies to all programs that the tests start.
+pub const TUNABLES: &str = "GLIBC_TUNABLES";
+
 /// The command `program` with the tests' environment and nothing else.
 pub fn clean_command(program: &Path, work: &Path) -> Command {
     let mut command = Command::new(program);
     command
         .env_clear()
         .envs(ENVIRONMENT)
+        .envs(std::env::var_os(TUNABLES).map(|value| (TUNABLES, value)))
         .current_dir(work)
         .stdin(Stdio::null());
     command

@@ -21,6 +21,7 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(300);
 pub struct Tracefork {
     command: PathBuf,
     is_curbed: bool,
+    tunables: Option<&'static str>,
 }
 
 /// One schedule: where threads are preempted, and the seed that decides.
@@ -42,6 +43,15 @@ impl Tracefork {
         Tracefork {
             command: command.to_owned(),
             is_curbed: false,
+            tunables: None,
+        }
+    }
+
+    /// The same command on a processor with fewer features, as far as the C library is concerned.
+    pub fn with_tunables(&self, tunables: &'static str) -> Tracefork {
+        Tracefork {
+            tunables: Some(tunables),
+            ..self.clone()
         }
     }
 
@@ -55,6 +65,12 @@ impl Tracefork {
 
     /// `tracefork` with these arguments, as a user would call it in `work`.
     pub fn command(&self, work: &Path) -> Command {
+        let mut command = self.plain_command(work);
+        command.envs(self.tunables.map(|value| (observe::TUNABLES, value)));
+        command
+    }
+
+    fn plain_command(&self, work: &Path) -> Command {
         if !self.is_curbed {
             return observe::clean_command(&self.command, work);
         }

@@ -1,5 +1,6 @@
 //! Every guest of `tests/guests/run`: natively, where it must end as it declares and print the same each time, then supervised
-//! under several seeds in each of its preemption modes, where it must not differ from the native run.
+//! under several seeds in each of its preemption modes, where it must not differ from the native run. Each seed comes with
+//! another kind of processor: all its features, no vector registers beyond SSE, and none of the fast ways to save state and copy memory.
 
 use std::process::ExitCode;
 
@@ -11,7 +12,12 @@ use tracefork_tests::guests::{self, Guest};
 use tracefork_tests::observe::{self, Invocation, Observed, Scratch};
 use tracefork_tests::supervised::{Schedule, Tracefork};
 
-const SEEDS: u64 = 3;
+/// The processors, as settings of the C library; the index is the seed.
+const PROCESSORS: [Option<&str>; 3] = [
+    None,
+    Some("glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX2,-AVX,-FMA,-EVEX"),
+    Some("glibc.cpu.hwcaps=-XSAVE,-XSAVEC,-ERMS,-FSRM,-SSSE3,-SSE4_1,-SSE4_2,-AVX2"),
+];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -87,13 +93,16 @@ fn check_natively(guest: &Guest) -> Result<()> {
 
 fn check_supervised(guest: &Guest, tracefork: &Tracefork, preempt: Preempt) -> Result<()> {
     let (invocation, expected) = (invocation(guest)?, natively(guest)?);
-    for seed in 0..SEEDS {
+    for (seed, processor) in (0..).zip(PROCESSORS) {
         let scratch = Scratch::new()?;
+        let tracefork = processor.map_or_else(|| tracefork.clone(), |mask| tracefork.with_tunables(mask));
         let observed = tracefork
             .run(&invocation, Schedule { preempt, seed }, &scratch)
-            .with_context(|| format!("with seed {seed}"))?;
+            .with_context(|| format!("with seed {seed}, {processor:?}"))?;
         if let Some(difference) = in_order(guest, observed).difference_from(&expected) {
-            anyhow::bail!("with seed {seed} the supervised run differs from the native one:\n{difference}");
+            anyhow::bail!(
+                "with seed {seed}, {processor:?}, the supervised run differs from the native one:\n{difference}"
+            );
         }
     }
     Ok(())

@@ -30,11 +30,12 @@ fn main() -> ExitCode {
             trials.push(trial(name, move || replays(&guest, &tracefork, mode)));
         }
     }
-    let others: [(&str, Body); 6] = [
+    let others: [(&str, Body); 7] = [
         ("files_travel_with_the_trace", files_travel_with_the_trace),
         ("another_result_is_found", another_result_is_found),
         ("another_thread_is_found", another_thread_is_found),
         ("a_trace_cut_short_is_found", a_trace_cut_short_is_found),
+        ("another_machine_is_named", another_machine_is_named),
         ("a_changed_program_is_found", a_changed_program_is_found),
         (
             "the_schedule_alone_can_be_reused",
@@ -170,6 +171,33 @@ fn another_thread_is_found(tracefork: &Tracefork) -> Result<()> {
         Ok(())
     })?;
     desync_at(&recorded, tracefork, &trace, changed)
+}
+
+/// A trace of another kind of machine replays if it can; if not, it is said what is different there.
+fn another_machine_is_named(tracefork: &Tracefork) -> Result<()> {
+    let recorded = Recorded::of_some_guest(tracefork)?;
+    let elsewhere = |trace: &mut Trace| {
+        trace.machine.vendor = "SomebodyElse".to_owned();
+        trace.machine.features.insert("avx4096".to_owned());
+    };
+    let trace = recorded.doctored(|trace| {
+        elsewhere(trace);
+        Ok(())
+    })?;
+    let finished = recorded.replay(tracefork, &trace, &[])?;
+    ensure!(finished.end == End::Exit(0), "{:?}", finished.end);
+    let trace = recorded.doctored(|trace| {
+        elsewhere(trace);
+        trace.steps.last_mut().context("there are steps")?.thread = 77;
+        Ok(())
+    })?;
+    let finished = recorded.replay(tracefork, &trace, &[])?;
+    let said = String::from_utf8_lossy(&finished.stderr).into_owned();
+    ensure!(finished.end == DESYNC, "{:?}: {said}", finished.end);
+    for word in ["another kind of machine", "SomebodyElse", "only there: avx4096"] {
+        ensure!(said.contains(word), "no `{word}` in:\n{said}");
+    }
+    Ok(())
 }
 
 fn a_trace_cut_short_is_found(tracefork: &Tracefork) -> Result<()> {

@@ -294,7 +294,7 @@ fn a_violation_of_a_moment_does_not_hide_the_way_around_it() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(test_seeds::property(200))]
 
     #[test]
     fn the_number_of_preemptions_is_the_least_there_is(

@@ -1,6 +1,6 @@
-//! The property tests of the workspace with fresh seeds, round after round: what `cargo test` does not do, so that it is the same everywhere.
+//! The property tests of the workspace with fresh seeds, one after the other: what `cargo test` does not do, so that it is the same everywhere.
 //!
-//! The test executables are built once and started with [`test_seeds::VARIABLE`] set to the seed of the round. What fails is shown with the command that
+//! The test executables are built once and started with [`test_seeds::VARIABLE`] set to the seed. What fails is shown with the command that
 //! repeats it.
 
 use std::collections::hash_map::RandomState;
@@ -78,9 +78,9 @@ impl Suite {
 /// What a campaign is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// No suite is started after that; the first round is always made.
+    /// No suite is started after that; but each is run once.
     pub duration: Duration,
-    /// The seed of the first round.
+    /// The first seed of each suite; others follow it.
     pub seed: u64,
 }
 
@@ -109,7 +109,14 @@ impl Plan {
     }
 }
 
-/// Runs all suites, one round after the other; true if nothing failed.
+/// What a suite has had so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    runs: u64,
+    time: Duration,
+}
+
+/// Runs the suites again and again, each for as long as the others; true if nothing failed.
 ///
 /// # Errors
 /// They cannot be built or started.
@@ -117,30 +124,34 @@ pub fn run(plan: &Plan) -> Result<bool> {
     let executables = build()?;
     let start = Instant::now();
     let mut failures = Vec::new();
-    let mut round = 0;
-    'rounds: loop {
-        let seed = plan.seed.wrapping_add(round);
-        for (suite, executable) in SUITES.iter().zip(&executables) {
-            if round > 0 && start.elapsed() >= plan.duration {
-                break 'rounds;
-            }
-            let began = Instant::now();
-            let failure = execute(suite, executable, seed)?;
-            let verdict = if failure.is_some() { "FAILED" } else { "ok" };
-            let seconds = began.elapsed().as_secs_f64();
-            println!("seed {seed}: {:<42} {verdict:>6} {seconds:8.1} s", suite.name());
-            if let Some(output) = failure {
-                println!("{output}\nagain: {}", suite.again(seed));
-                failures.push(suite.again(seed));
-            }
+    let mut shares = [Share::default(); SUITES.len()];
+    loop {
+        // One that was never run has had the least.
+        let next = (0..SUITES.len())
+            .min_by_key(|&i| shares[i].time)
+            .unwrap_or_default();
+        if shares[next].runs > 0 && start.elapsed() >= plan.duration {
+            break;
         }
-        round += 1;
+        let (suite, share) = (&SUITES[next], &mut shares[next]);
+        let seed = plan.seed.wrapping_add(share.runs);
+        let began = Instant::now();
+        let failure = execute(suite, &executables[next], seed)?;
+        share.runs += 1;
+        share.time += began.elapsed().max(Duration::from_nanos(1));
+        let verdict = if failure.is_some() { "FAILED" } else { "ok" };
+        let seconds = began.elapsed().as_secs_f64();
+        println!("{:<42} seed {seed} {verdict:>6} {seconds:8.1} s", suite.name());
+        if let Some(output) = failure {
+            println!("{output}\nagain: {}", suite.again(seed));
+            failures.push(suite.again(seed));
+        }
     }
-    println!(
-        "{round} whole round(s) from seed {}, {} failure(s)",
-        plan.seed,
-        failures.len()
-    );
+    println!("from seed {}:", plan.seed);
+    for (suite, share) in SUITES.iter().zip(&shares) {
+        println!("  {:<42} {:>6} seed(s)", suite.name(), share.runs);
+    }
+    println!("{} failure(s)", failures.len());
     for again in &failures {
         println!("  {again}");
     }

@@ -283,6 +283,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(test_seeds::property(256))]
+
         #[test]
         fn behaves_like_a_plain_map(
             early in proptest::collection::vec((page(), proptest::option::of(0..4u8)), 0..60),

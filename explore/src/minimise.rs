@@ -7,7 +7,6 @@
 use crate::reorder::Reordered;
 use crate::result::Failure;
 use crate::{Choice, Config, Coverage, Limits, Search, SearchResult, System};
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// How much may be spent.
@@ -19,8 +18,6 @@ pub struct Effort<'a> {
     pub hash: bool,
     /// See [`Config::max_live_marks`].
     pub max_live_marks: usize,
-    /// See [`Config::dependent`].
-    pub dependent: Option<&'a BTreeSet<u64>>,
     /// Give up soon after it is set; the best so far is returned.
     pub stop: Option<&'a AtomicBool>,
 }
@@ -31,7 +28,6 @@ impl Default for Effort<'_> {
             steps: 100_000,
             hash: true,
             max_live_marks: usize::MAX,
-            dependent: None,
             stop: None,
         }
     }

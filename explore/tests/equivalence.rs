@@ -13,19 +13,6 @@ const REDUCTIONS: [Reduction; 4] = [
     Reduction::Dpor,
 ];
 
-/// So many cases, or a multiple of that for a long run by hand: `EXPLORE_SOAK=100 cargo test -p explore`.
-fn cases(usual: u32) -> ProptestConfig {
-    let times = std::env::var("EXPLORE_SOAK")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(1);
-    ProptestConfig {
-        cases: usual * times,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
 fn op() -> impl Strategy<Value = Op> {
     let two = || 0..2u8;
     prop_oneof![
@@ -168,7 +155,7 @@ fn programs_that_were_once_reduced_too_far() {
 }
 
 proptest! {
-    #![proptest_config(cases(96))]
+    #![proptest_config(test_seeds::property(96))]
 
     #[test]
     fn every_combination_agrees_with_brute_force(program in program(3, 7)) {
@@ -184,7 +171,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(384))]
+    #![proptest_config(test_seeds::property(384))]
 
     #[test]
     fn larger_programs_agree_too(program in program(4, 9), jobs in 1..=2usize, marks in 0..4usize) {

@@ -104,6 +104,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
+        #![proptest_config(test_seeds::property(256))]
+
         #[test]
         fn it_is_a_map_and_is_stored_like_one(keys in proptest::collection::vec(0_u32..12, 0..12), at in 0_u32..12) {
             let (mut sorted, mut map) = (Sorted::<u32, u8>::default(), BTreeMap::<u32, u8>::new());

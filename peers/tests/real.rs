@@ -68,7 +68,7 @@ fn run(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #![proptest_config(test_seeds::property(12))]
     #[test]
     fn modes_agree_and_the_peer_is_told_nothing_twice(executions in executions()) {
         let dir = tempfile::tempdir().expect("directory");

@@ -72,6 +72,8 @@ fn poll(tree: &mut Tree, model: &mut Model, text: &[u8], at: At) {
 }
 
 proptest! {
+    #![proptest_config(test_seeds::property(256))]
+
     #[test]
     fn a_tree_is_a_list_of_conversations(ops in ops()) {
         let (mut tree, mut model) = (Tree::default(), Model::default());

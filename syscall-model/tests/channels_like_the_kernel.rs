@@ -328,7 +328,7 @@ fn compare(ops: &[Op]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(test_seeds::property(400))]
 
     #[test]
     fn random_calls(ops in proptest::collection::vec(op(), 1..40)) {

@@ -348,7 +348,7 @@ fn tree(root: &Path) -> BTreeMap<String, String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(test_seeds::property(400))]
 
     #[test]
     fn the_model_does_what_the_kernel_does(ops in prop::collection::vec(op(), 1..40)) {

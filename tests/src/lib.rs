@@ -8,6 +8,7 @@
 //! To add a guest, add a file; the test targets find it by themselves.
 
 pub mod browser;
+pub mod campaign;
 pub mod combinations;
 pub mod directives;
 pub mod documents;

@@ -1,5 +1,5 @@
 //! The direction of dependencies between the crates of the workspace, as the design has it: supervisor → explore, checkpoint,
-//! peers, syscall-model, tracee; checkpoint → tracee; tests → all of them; nothing else. (What tests install may be asked by the tests of any.)
+//! peers, syscall-model, tracee; checkpoint → tracee; tests → all of them; nothing else. (What tests install, and their seeds, may be asked by the tests of any.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,24 +8,32 @@ use std::path::Path;
 use toml::{Table, Value};
 
 /// Each crate's directory, its package name, and what it may depend on.
-const ALLOWED: [(&str, &str, &[&str]); 8] = [
+const ALLOWED: [(&str, &str, &[&str]); 9] = [
     (
         "supervisor",
         "tracefork",
         &["explore", "checkpoint", "peers", "syscall-model", "tracee"],
     ),
-    ("checkpoint", "checkpoint", &["tracee"]),
+    ("checkpoint", "checkpoint", &["tracee", "test-seeds"]),
     (
         "tests",
         "tracefork-tests",
         // The benches compare what the supervisor does with what the layers below it cost.
-        &["tracefork", "explore", "syscall-model", "tracee", "test-packages"],
+        &[
+            "tracefork",
+            "explore",
+            "syscall-model",
+            "tracee",
+            "test-packages",
+            "test-seeds",
+        ],
     ),
     ("tracee", "tracee", &[]),
-    ("syscall-model", "syscall-model", &[]),
-    ("peers", "peers", &["test-packages"]),
+    ("syscall-model", "syscall-model", &["test-seeds"]),
+    ("peers", "peers", &["test-packages", "test-seeds"]),
     ("tests/packages", "test-packages", &[]),
-    ("explore", "explore", &[]),
+    ("tests/seeds", "test-seeds", &[]),
+    ("explore", "explore", &["test-seeds"]),
 ];
 
 fn manifest(directory: &str) -> Table {

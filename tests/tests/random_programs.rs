@@ -1,6 +1,6 @@
 //! Random programs: every way to explore them finds what naive re-execution of every path finds.
 //!
-//! A few by default; `TRACEFORK_RANDOM_PROGRAMS=500` asks for more, `TRACEFORK_RANDOM_SEED=7` for others.
+//! A few by default; `TRACEFORK_RANDOM_PROGRAMS=500` asks for more, `TRACEFORK_SEED=7` for others.
 
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let number = |name: &str, default: u64| {
         std::env::var(name).map_or(default, |text| text.parse().expect("a number in the environment"))
     };
-    let first = number("TRACEFORK_RANDOM_SEED", 1);
+    let first = test_seeds::seed_or(1);
     let trials = (first..first + number("TRACEFORK_RANDOM_PROGRAMS", PROGRAMS)).map(|seed| {
         let tracefork = tracefork.clone();
         Trial::test(format!("seed {seed}"), move || {

@@ -4,7 +4,7 @@
 //! Without a cache peers are started and told everything again after each backtrack: nothing is assumed, so that is what is right. A linear
 //! cache must agree or refuse, and it must refuse exactly where what a peer was told depends on the schedule.
 //!
-//! A few by default; `TRACEFORK_ALL=1` runs more of them, `TRACEFORK_RANDOM_PROTOCOLS=500` and `TRACEFORK_RANDOM_SEED=7` others.
+//! A few by default; `TRACEFORK_ALL=1` runs more of them, `TRACEFORK_RANDOM_PROTOCOLS=500` and `TRACEFORK_SEED=7` others.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     } else {
         FEW
     };
-    let first = number("TRACEFORK_RANDOM_SEED", FIRST);
+    let first = test_seeds::seed_or(FIRST);
     let seeds = first..first + number("TRACEFORK_RANDOM_PROTOCOLS", usual);
     let trials = seeds.flat_map(|seed| [(Role::Client, seed), (Role::Server, seed)]);
     let trials = trials.map(|(role, seed)| {

@@ -431,14 +431,15 @@ impl Everything {
         all
     }
 
-    /// From the end of a path on.
+    /// All that begins with a path. What the path itself violates counts for `clean`, but is not in `violations`.
     pub fn after(program: &Program, path: &[Choice]) -> Self {
         let mut all = Self::default();
         let mut there = program.clone();
+        let mut violated = false;
         for &choice in path {
-            there.perform(choice);
+            violated |= !there.perform(choice).violations.is_empty();
         }
-        all.visit(&there, 0, u32::MAX, false);
+        all.visit(&there, 0, u32::MAX, violated);
         all
     }
 

@@ -6,7 +6,6 @@ use crate::error::Failure;
 use crate::session::{Options, Session};
 use crate::trace::{self, End, Finding, Machine, Operation, ProgramRecord, Step, Trace};
 use explore::{Choice, Critical, Effort, Minimised};
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use syscall_model::{Errno, Sysno};
 
@@ -29,8 +28,6 @@ pub struct Counterexample {
 pub struct Maker<'a> {
     pub options: &'a Options,
     pub seed: u64,
-    /// What the search has learned, see [`explore::Config::dependent`].
-    pub dependent: BTreeSet<u64>,
     /// There is but one violation: any of its kind will do, and the simplest is best. Of several each has its own counterexample.
     pub is_only: bool,
     /// Where traces go.
@@ -52,7 +49,6 @@ impl Maker<'_> {
         };
         let effort = || Effort {
             steps: effort,
-            dependent: Some(&self.dependent),
             ..Effort::default()
         };
         let minimised = explore::minimise(system, path, &same, effort()).map_err(unwrap_failure)?;

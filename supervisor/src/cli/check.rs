@@ -422,7 +422,6 @@ fn counterexamples(
     let maker = counterexample::Maker {
         options,
         seed: args.seed,
-        dependent: result.learned.iter().flat_map(|pair| pair.sites).collect(),
         is_only: result.violations.len() == 1,
         directory: &args.trace_dir,
     };

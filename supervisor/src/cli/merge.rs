@@ -15,13 +15,20 @@ pub struct Args {
     /// Make a report although parts are missing; the exit code is then 3 at least.
     #[arg(long)]
     pub allow_missing: bool,
+    /// Make a report although parts have checked different versions of a program (built anew on each machine, for example).
+    #[arg(long)]
+    pub allow_other_programs: bool,
     #[command(flatten)]
     pub outputs: report::Outputs,
 }
 
 pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     args.outputs.try_out()?;
-    let whole = merge::merge(&args.parts, args.allow_missing)?;
+    let allowed = merge::Allowed {
+        missing: args.allow_missing,
+        other_programs: args.allow_other_programs,
+    };
+    let whole = merge::merge(&args.parts, allowed)?;
     args.outputs.write(&whole, quiet)?;
     Ok(whole.summary.exit_code)
 }

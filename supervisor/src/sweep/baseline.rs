@@ -5,12 +5,15 @@
 
 use super::expect::Found;
 use super::plan::Planned;
-use super::record::{Document, FORMAT, Observation, Status};
+use super::record::{self, Document, Observation, Status};
 use crate::error::Failure;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+
+/// Raised when a baseline of an older tracefork could be misread.
+const FORMAT: u32 = 1;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Baseline {
@@ -53,19 +56,29 @@ impl Baseline {
         let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
         let value: Value = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
         let is_document = value["scenarios"].is_array();
+        let (format, known) = match is_document {
+            // What a baseline takes from a result was the same in all formats so far.
+            true => (value["format"].as_u64(), 1..=record::FORMAT),
+            false => (value["format"].as_u64(), FORMAT..=FORMAT),
+        };
+        if let Some(format) = format.filter(|format| !known.clone().any(|known| u64::from(known) == *format))
+        {
+            let newest = known.end();
+            let why = format!("format {format} is not the {newest} that this tracefork reads");
+            return Err(wrong(why));
+        }
         let baseline = match is_document {
             true => serde_json::from_value(value).map(|document: Document| Baseline::of(&document)),
             false => serde_json::from_value(value),
         };
-        let baseline = baseline.map_err(|e| wrong(format!("not a baseline: {e}")))?;
-        if baseline.format != FORMAT {
-            let why = format!(
-                "format {} is not the {FORMAT} that this tracefork reads",
-                baseline.format
-            );
-            return Err(wrong(why));
-        }
-        Ok(baseline)
+        baseline.map_err(|e| wrong(format!("not a baseline: {e}")))
+    }
+
+    /// Tells it from others.
+    pub fn digest(&self) -> String {
+        // Texts and numbers can always be encoded.
+        let bytes = serde_json::to_vec(self).unwrap_or_default();
+        blake3::hash(&bytes).to_hex()[..32].to_owned()
     }
 
     pub fn of(document: &Document) -> Baseline {

@@ -8,6 +8,9 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+/// Its name in the results directory.
+pub const JOURNAL: &str = "journal.jsonl";
+
 /// An open journal; nobody else can have it open.
 pub struct Journal {
     file: File,
@@ -20,7 +23,7 @@ impl Journal {
     /// # Errors
     /// Another sweep writes it, or the file system refuses.
     pub fn open(results: &Path, resume: bool) -> Result<(Journal, BTreeMap<String, Observation>), Failure> {
-        let path = results.join("journal.jsonl");
+        let path = results.join(JOURNAL);
         let shown = path.display().to_string();
         let failed = |e: std::io::Error| Failure::usage(format!("cannot write the journal {shown}: {e}"));
         let file = File::options()

@@ -50,6 +50,14 @@ impl Partition {
         Ok(Partition { kind, index, count })
     }
 
+    /// How many of so many scenarios belong to this part, if that does not depend on their names.
+    pub fn size(&self, total: u64) -> Option<u64> {
+        match self.kind {
+            Kind::Slice => Some((total + self.count - self.index) / self.count),
+            Kind::Hash => None,
+        }
+    }
+
     /// Whether the scenario at this place of the whole sweep belongs to this part.
     pub fn contains(&self, place: u64, id: &str) -> bool {
         let number = match self.kind {
@@ -169,6 +177,21 @@ mod tests {
                     .contains(place, &id)
                 });
                 assert_eq!(parts.count(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn the_size_of_a_slice_is_known() {
+        for total in 0..20 {
+            for index in 1..=4 {
+                let part = Partition {
+                    kind: Kind::Slice,
+                    index,
+                    count: 4,
+                };
+                let size = (0..total).filter(|place| part.contains(*place, "")).count() as u64;
+                assert_eq!(part.size(total), Some(size), "{part} of {total}");
             }
         }
     }

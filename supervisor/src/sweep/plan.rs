@@ -25,6 +25,8 @@ pub struct Selection {
 
 pub struct Plan {
     pub file: PathBuf,
+    /// Of the file's text.
+    pub digest: String,
     /// Where the file lies: commands run there.
     pub directory: PathBuf,
     pub profile: Option<String>,
@@ -88,6 +90,7 @@ impl Plan {
         let once = |texts| planner.fill_all(texts, &planner.parameters);
         Ok(Plan {
             file: source.path.clone(),
+            digest: source.digest(),
             directory,
             profile: selection.profile.clone(),
             setup: once(&file.setup)?,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Raised when a document of an older tracefork could be misread.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// What one scenario did, whatever is thought of it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -81,6 +81,9 @@ pub struct Record {
     /// From an earlier, interrupted sweep.
     pub resumed: bool,
     pub hash: String,
+    /// Of the program's file as it was run. Not if the scenario has a set-up, which may make a program of its own.
+    #[serde(default)]
+    pub program: Option<String>,
     /// The result of `check`, as `check --json` writes it.
     pub result: Value,
 }
@@ -117,6 +120,7 @@ impl Record {
         record.time_s = seen.time_s;
         record.log = Some(seen.log.clone());
         record.result = seen.result.clone();
+        record.program = seen.program.clone().filter(|_| scenario.setup.is_empty());
         record
     }
 
@@ -140,6 +144,7 @@ impl Record {
             log: None,
             resumed: false,
             hash: scenario.hash.clone(),
+            program: None,
             result: Value::Null,
         }
     }
@@ -195,7 +200,13 @@ pub struct Document {
     pub format: u32,
     pub version: String,
     pub file: String,
+    /// Of the text of the sweep file.
+    #[serde(default)]
+    pub file_digest: String,
     pub profile: Option<String>,
+    /// Of the baseline that it was compared with.
+    #[serde(default)]
+    pub baseline: Option<String>,
     pub partition: Option<Partition>,
     /// Of all scenarios of the sweep, also those of other parts.
     pub plan: String,
@@ -223,7 +234,9 @@ impl Document {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             file: plan.file.display().to_string(),
+            file_digest: plan.digest.clone(),
             profile: plan.profile.clone(),
+            baseline: None,
             partition,
             plan: plan.hash(),
             plan_size: plan_size as u64,

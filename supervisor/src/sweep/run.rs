@@ -2,7 +2,7 @@
 
 use super::baseline::Baseline;
 use super::command::{Ended, Place};
-use super::journal::Journal;
+use super::journal::{JOURNAL, Journal};
 use super::partition::Partition;
 use super::plan::{Plan, Planned};
 use super::pool::{self, Event};
@@ -18,8 +18,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The document of a part, in its results directory.
+/// The document of a part, in its results directory. It is there when the part has come to its end, and not before.
 pub const RESULTS: &str = "results.json";
+
+/// A sweep began in this results directory and has not written its document: it runs, or was killed.
+pub fn is_unfinished(results: &Path) -> bool {
+    results.join(JOURNAL).is_file() && !results.join(RESULTS).is_file()
+}
 
 /// What the tear-down of a whole sweep may take.
 const TEARDOWN_LIMIT: Duration = Duration::from_secs(300);
@@ -52,6 +57,11 @@ impl Sweep {
         std::fs::create_dir_all(&self.results).map_err(cannot)?;
         let absolute = std::fs::canonicalize(&self.results).map_err(cannot)?;
         let (journal, done) = Journal::open(&self.results, self.resume)?;
+        // What an earlier sweep has said must not be taken for what this one says, should it be killed.
+        match std::fs::remove_file(absolute.join(RESULTS)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(cannot(e)),
+            _ => {}
+        }
         let stop = Stop::on_signals()?;
         let mut document = Document::new(&self.plan, self.partition, self.plan.scenarios.len());
         let part = self.part();
@@ -78,6 +88,7 @@ impl Sweep {
         keeper.progress.finish();
         ran?;
         document.error = failed;
+        document.baseline = self.baseline.as_ref().map(Baseline::digest);
         document.scenarios = part
             .iter()
             .map(|scenario| {

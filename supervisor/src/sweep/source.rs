@@ -56,6 +56,11 @@ impl Source {
         Source { path, text }
     }
 
+    /// Tells this text from others.
+    pub fn digest(&self) -> String {
+        blake3::hash(self.text.as_bytes()).to_hex()[..32].to_owned()
+    }
+
     /// The table at the top.
     ///
     /// # Errors

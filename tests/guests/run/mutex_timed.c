@@ -4,8 +4,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *wait_in_vain(void *argument) {
-    struct timespec real = in_ms(CLOCK_REALTIME, 3), mono = in_ms(CLOCK_MONOTONIC, 3);
     int64_t before = now_ns(CLOCK_MONOTONIC);
+    struct timespec real = in_ms(CLOCK_REALTIME, 3), mono;
     CHECK(pthread_mutex_timedlock(&lock, &real) == ETIMEDOUT);
     mono = in_ms(CLOCK_MONOTONIC, 3);
     CHECK(pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC, &mono) == ETIMEDOUT);

@@ -6,10 +6,13 @@
 int main(void) {
     struct pollfd timers[3];
     int delays_ms[3] = {90, 10, 50};
+    // All from the same moment, however long it takes to set them.
+    int64_t base = now_ns(CLOCK_MONOTONIC);
     for (int i = 0; i < 3; i++) {
-        struct itimerspec spec = {{0, 0}, {0, delays_ms[i] * 1000000}};
+        int64_t at = base + delays_ms[i] * 1000000ll;
+        struct itimerspec spec = {{0, 0}, {at / 1000000000, at % 1000000000}};
         timers[i] = (struct pollfd){.fd = timerfd_create(CLOCK_MONOTONIC, 0), .events = POLLIN};
-        CHECK(timerfd_settime(timers[i].fd, 0, &spec, NULL) == 0);
+        CHECK(timerfd_settime(timers[i].fd, TFD_TIMER_ABSTIME, &spec, NULL) == 0);
     }
     int order[3], seen = 0;
     while (seen < 3) {

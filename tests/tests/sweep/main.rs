@@ -3,6 +3,7 @@
 
 mod bench;
 mod file;
+mod merging;
 mod reports;
 mod running;
 

@@ -102,6 +102,10 @@ impl Session {
             Ok(effect) => effect,
             Err(errno) => Effect::Done(-i64::from(errno.into_raw())),
         };
+        let maps = matches!(effect, Effect::Kernel | Effect::KernelWith(_) | Effect::MapFile(_));
+        if !maps {
+            self.fit_shared_mappings(tid)?;
+        }
         let result = match effect {
             Effect::Done(value) => value,
             Effect::DoneCheckSignals(value) => {
@@ -139,6 +143,7 @@ impl Session {
             }
             Effect::Unsupported(why) => return Err(self.unsupported(tid, &describe(&call), regs, &why)),
         };
+        self.fit_shared_mappings(tid)?;
         self.note(call, result);
         regs.skip_call(result);
         Ok((Some(result), Flow::Run(regs)))

@@ -264,6 +264,9 @@ impl Session {
             wake,
         };
         let result = work(&mut cx);
+        for range in mem.forced() {
+            self.layout_changed(layout::Change::Mapped(range));
+        }
         self.network.take_failure()?;
         Ok(result)
     }

@@ -15,6 +15,7 @@ mod node;
 mod path;
 mod proc_contents;
 pub(crate) mod shared;
+pub(crate) mod backing;
 mod tree;
 mod virtual_files;
 
@@ -25,6 +26,7 @@ pub use locks::{LockOwner, LockRequest, Locks};
 pub use memory_host::MemoryHost;
 pub use node::{Attributes, Bytes, Content, Directory, HostNode, Ino, Node, NodeId, Time};
 pub use path::{Found, Last, resolve};
+pub use backing::{Remap, refresh_all, remaps};
 pub use shared::{SharedMapping, flush_all};
 pub(crate) use tree::split;
 pub use tree::{Entry, View};
@@ -103,6 +105,8 @@ pub struct FileSystem {
     pub locks: Locks,
     /// Shared mappings of files, by address.
     shared: OrdMap<u64, SharedMapping>,
+    /// One of them covers more or less of its file than its memory shows; true during a call only.
+    pub resized: bool,
     /// Address space handed out to them.
     mapped_so_far: u64,
     pub umask: u32,
@@ -137,6 +141,7 @@ impl FileSystem {
             cwd: Cwd::Initial(config.cwd.as_slice().into()),
             locks: Locks::default(),
             shared: OrdMap::new(),
+            resized: false,
             mapped_so_far: 0,
             umask: config.umask,
             cpus: config.cpus,

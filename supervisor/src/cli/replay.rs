@@ -104,7 +104,7 @@ fn explain_by_files(failure: Failure, trace: &Trace) -> Failure {
 }
 
 fn is_violation(end: &End) -> bool {
-    matches!(end, End::Killed(_) | End::Deadlock)
+    matches!(end, End::Killed(_) | End::Deadlock | End::Livelock)
 }
 
 /// What to run to execute a trace again.

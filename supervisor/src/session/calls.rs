@@ -35,6 +35,7 @@ impl Session {
             let context = self.context(tid);
             context.hook = None;
             context.touches = prepared.touches;
+            context.look = prepared.look;
             self.model.thread_mut(tid).wait = prepared.wait;
             return Ok(self.park(tid, regs, Pending::Call(call)));
         }

@@ -118,6 +118,8 @@ pub struct Session {
     network: PeerNetwork,
     /// How often only time has passed since a peer was last spoken to, while clients were waited for.
     quiet: idle::Quiet,
+    /// Operations since time last passed.
+    busy: u32,
     code: Code,
     options: Options,
     ended: Option<End>,
@@ -170,6 +172,7 @@ impl Session {
             loaded: pid,
             network,
             quiet: idle::Quiet::default(),
+            busy: 0,
             code: Code::new(options.preempt),
             options,
             ended: None,

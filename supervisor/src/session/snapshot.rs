@@ -23,6 +23,7 @@ pub struct Snapshot {
     contexts: BTreeMap<Tid, Context>,
     peers: PeerState,
     quiet: Quiet,
+    busy: u32,
     loaded: Tid,
     /// Extended state of the loaded thread.
     xstate: XState,
@@ -60,6 +61,7 @@ impl Session {
             contexts: self.contexts.clone(),
             peers: self.network.state().clone(),
             quiet: self.quiet.clone(),
+            busy: self.busy,
             loaded: self.loaded,
             xstate,
             code: self.code.clone(),
@@ -77,6 +79,7 @@ impl Session {
         self.contexts.clone_from(&snapshot.contexts);
         self.network.go_to(snapshot.peers.clone())?;
         self.quiet.clone_from(&snapshot.quiet);
+        self.busy = snapshot.busy;
         self.loaded = snapshot.loaded;
         self.code.clone_from(&snapshot.code);
         self.layout_version = snapshot.layout_version;

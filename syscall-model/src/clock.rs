@@ -76,9 +76,14 @@ impl Clock {
     }
 
     /// When everybody only looks for something, and has done so a few times, time passes by this much: little at first, as
-    /// little as that takes; and more the longer nothing happens, so that a program which looks for hours gets through them.
-    pub fn idle_tick(&self) -> Nanos {
-        Self::TICK.max(self.idle / 4)
+    /// little as that takes; and more the longer nothing happens, so that a program which looks for hours gets through them. If it
+    /// `recurs`, the looks change nothing at all, and it is only time that it can wait for.
+    pub fn idle_tick(&self, recurs: bool) -> Nanos {
+        const SECOND: Nanos = 1_000_000_000;
+        match recurs {
+            true => Self::TICK.max(self.idle / 4),
+            false => (self.idle / 256).clamp(Self::TICK, SECOND),
+        }
     }
 
     /// Time has passed while everybody only looked.

@@ -266,7 +266,10 @@ fn livelock_message(session: &Session) -> String {
         .keys()
         .map(|&tid| format!("thread {tid} {}", session.stuck(tid)))
         .collect();
-    format!("every thread waits or looks in vain, whatever time passes: {}", threads.join("; "))
+    format!(
+        "every thread waits or looks in vain, whatever time passes: {}",
+        threads.join("; ")
+    )
 }
 
 /// A deadlock of some threads while others still run.

@@ -103,7 +103,10 @@ impl Session {
             Ok(effect) => effect,
             Err(errno) => Effect::Done(-i64::from(errno.into_raw())),
         };
-        let maps = matches!(effect, Effect::Kernel | Effect::KernelWith(_) | Effect::MapFile(_));
+        let maps = matches!(
+            effect,
+            Effect::Kernel | Effect::KernelWith(_) | Effect::MapFile(_)
+        );
         if !maps {
             self.fit_shared_mappings(tid)?;
         }

@@ -20,6 +20,10 @@ const MAX_TICKS: u32 = 20;
 const MAX_QUIET: Nanos = 10 * SECOND;
 /// One that looks for anything else does it in vain after this long.
 const MAX_IDLE: Nanos = 3600 * SECOND;
+/// The same if it changes something with every look, if only a counter. It may then have an end, so there is no haste.
+const MAX_IDLE_TICKS: u32 = 200_000;
+/// So often time passes before it is looked whether anything else changes.
+const FIRST_SAMPLE: u32 = 8;
 const SECOND: Nanos = 1_000_000_000;
 /// Operations in a row, without any need for time to pass, after which it does nevertheless. Only programs without an end, or that work until the
 /// clock shows some time, do as much; for all others the clock must not tell in which order they did what.
@@ -32,6 +36,17 @@ const STEPS_PER_TICK: u32 = 16;
 pub(super) struct Quiet {
     pub ticks: u32,
     since: PeerState,
+}
+
+/// What is known of those who look for something again and again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Idling {
+    /// How often time passed for them.
+    ticks: u32,
+    /// All there was at the last of these times, but for the clock.
+    sample: Option<u128>,
+    /// Nothing but the clock changes.
+    recurs: bool,
 }
 
 impl Session {
@@ -52,7 +67,7 @@ impl Session {
             let now = self.model.clock.now();
             let deadline = self.model.next_deadline().filter(|&deadline| deadline > now);
             if looks {
-                self.pass_time_looking(deadline);
+                self.pass_time_looking(deadline)?;
                 continue;
             }
             match deadline {
@@ -65,7 +80,7 @@ impl Session {
                 {
                     self.ended = Some(End::Deadlock);
                 }
-                None => self.pass_time_looking(None),
+                None => self.pass_time_looking(None)?,
             }
         }
         if matches!(self.ended, Some(End::Exited(_) | End::Killed(_))) {
@@ -88,17 +103,36 @@ impl Session {
 
     /// All who can move look for something that is not there: a little time passes, for that may be what they look for. If nothing comes of that,
     /// however much passes, nothing will.
-    fn pass_time_looking(&mut self, deadline: Option<Nanos>) {
+    fn pass_time_looking(&mut self, deadline: Option<Nanos>) -> Result<(), Failure> {
         let (now, idle) = (self.model.clock.now(), self.model.clock.idle());
+        let recurs = self.goes_in_circles()?;
+        let in_vain = recurs && idle > MAX_IDLE || self.idling.ticks > MAX_IDLE_TICKS;
         if idle > MAX_QUIET && self.network.has_clients() && self.awaits_clients() {
             self.ended = Some(End::Idle);
-        } else if idle > MAX_IDLE && deadline.is_none() {
+        } else if in_vain && deadline.is_none() {
             self.ended = Some(End::Livelock);
         } else {
-            let tick = now + self.model.clock.idle_tick();
+            let tick = now + self.model.clock.idle_tick(recurs);
             self.pass_time(deadline.map_or(tick, |deadline| deadline.min(tick)));
             self.model.clock.idled(now);
         }
+        Ok(())
+    }
+
+    /// One more time that all only look: is everything as it was the last time, but for the clock? A loop may count, and will then end some day. To find
+    /// out costs a look at all memory, which is taken ever more rarely, two times in a row.
+    fn goes_in_circles(&mut self) -> Result<bool, Failure> {
+        if self.model.clock.idle() == 0 {
+            self.idling = Idling::default();
+        }
+        self.idling.ticks += 1;
+        let ticks = self.idling.ticks;
+        if ticks >= FIRST_SAMPLE && ticks.is_power_of_two() {
+            self.idling.sample = Some(self.timeless_identity()?);
+        } else if let Some(sample) = self.idling.sample.take() {
+            self.idling.recurs = sample == self.timeless_identity()?;
+        }
+        Ok(self.idling.recurs)
     }
 
     /// After an operation. The clock stands still while anybody can move, but not for ever: a program may work until it

@@ -146,16 +146,27 @@ impl Session {
         if !self.model.fs.resized {
             return Ok(());
         }
-        let unreadable =
-            |errno| Failure::unsupported(format!("a file that is mapped shared can no longer be read: {errno}"));
+        let unreadable = |errno| {
+            Failure::unsupported(format!(
+                "a file that is mapped shared can no longer be read: {errno}"
+            ))
+        };
         let remaps = self.with_cx(tid, Wake::Ready, fs::remaps)?.map_err(unreadable)?;
         for remap in remaps {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-            let args = [remap.addr, remap.len, remap.prot as u64, flags as u64, u64::MAX, 0];
+            let args = [
+                remap.addr,
+                remap.len,
+                remap.prot as u64,
+                flags as u64,
+                u64::MAX,
+                0,
+            ];
             self.task()?.inject_checked("mmap", libc::SYS_mmap, args)?;
             self.layout_changed(Change::Mapped(remap.addr..remap.addr + remap.len));
         }
-        self.with_cx(tid, Wake::Ready, fs::refresh_all)?.map_err(unreadable)
+        self.with_cx(tid, Wake::Ready, fs::refresh_all)?
+            .map_err(unreadable)
     }
 
     fn map_host_file(&mut self, map: &MapFile, path: &Path) -> Result<i64, Failure> {

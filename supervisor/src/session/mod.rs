@@ -118,6 +118,7 @@ pub struct Session {
     network: PeerNetwork,
     /// How often only time has passed since a peer was last spoken to, while clients were waited for.
     quiet: idle::Quiet,
+    idling: idle::Idling,
     /// Operations since time last passed.
     busy: u32,
     code: Code,
@@ -172,6 +173,7 @@ impl Session {
             loaded: pid,
             network,
             quiet: idle::Quiet::default(),
+            idling: idle::Idling::default(),
             busy: 0,
             code: Code::new(options.preempt),
             options,

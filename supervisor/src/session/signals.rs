@@ -214,7 +214,12 @@ impl Session {
     /// memory is not accessible, so that something happens at all.
     fn beyond_a_file(&mut self, signo: i32, addr: u64) -> Result<Option<(i32, i32)>, Failure> {
         const BUS_ADRERR: i32 = 2;
-        let Some(prot) = self.model.fs.beyond_the_end(addr).filter(|_| signo == libc::SIGSEGV) else {
+        let Some(prot) = self
+            .model
+            .fs
+            .beyond_the_end(addr)
+            .filter(|_| signo == libc::SIGSEGV)
+        else {
             return Ok(None);
         };
         let mut written = BTreeSet::new();

@@ -51,7 +51,13 @@ pub fn remaps(cx: &mut Cx) -> Result<Vec<Remap>, Errno> {
 
 /// Fills all shared mappings from their files, those that were mapped anew among them.
 pub fn refresh_all(cx: &mut Cx) -> Result<(), Errno> {
-    let nodes: Vec<NodeId> = cx.model.fs.shared.values().map(|mapping| mapping.node.clone()).collect();
+    let nodes: Vec<NodeId> = cx
+        .model
+        .fs
+        .shared
+        .values()
+        .map(|mapping| mapping.node.clone())
+        .collect();
     nodes.iter().try_for_each(|node| shared::refresh(cx, node))
 }
 

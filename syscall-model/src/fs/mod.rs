@@ -6,6 +6,7 @@
 //! changes; entries that did not change still come from the host directory beneath.
 
 mod apply;
+pub(crate) mod backing;
 mod content;
 pub(crate) mod data;
 mod host;
@@ -15,18 +16,17 @@ mod node;
 mod path;
 mod proc_contents;
 pub(crate) mod shared;
-pub(crate) mod backing;
 mod tree;
 mod virtual_files;
 
 pub use apply::{Change, apply, changes};
+pub use backing::{Remap, refresh_all, remaps};
 pub use content::{Base, FileData};
 pub use host::{Host, HostEntry, HostFile, RealHost};
 pub use locks::{LockOwner, LockRequest, Locks};
 pub use memory_host::MemoryHost;
 pub use node::{Attributes, Bytes, Content, Directory, HostNode, Ino, Node, NodeId, Time};
 pub use path::{Found, Last, resolve};
-pub use backing::{Remap, refresh_all, remaps};
 pub use shared::{SharedMapping, flush_all};
 pub(crate) use tree::split;
 pub use tree::{Entry, View};

@@ -7,9 +7,9 @@
 //! between two calls of one thread nobody else could have looked.
 
 use crate::fs::content::PAGE;
-use crate::fs::{backing, data};
 use crate::fs::node::NodeId;
 use crate::fs::{FileKey, FileSystem};
+use crate::fs::{backing, data};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use syscalls::Errno;

@@ -117,20 +117,35 @@ pub fn prepare_send(cx: &mut Cx, call: &Call) -> Prepared {
     let mut prepared = prepare(cx, call, Use::Write, |ofd, deadline| {
         io::room_wait(ofd, 1, deadline)
     });
-    if flags(call) & libc::MSG_FASTOPEN != 0 {
-        let header = match call.sysno {
-            Sysno::sendto => Ok(Header::to(call)),
-            _ => Header::read(cx, call.word(1)),
-        };
-        if let (Ok(header), Ok((ofd, _))) = (header, socket_of(cx, call.fd(0))) {
+    let header = match call.sysno {
+        Sysno::sendto => Ok(Header::to(call)),
+        _ => Header::read(cx, call.word(1)),
+    };
+    if let (Ok(header), Ok((ofd, id))) = (header, socket_of(cx, call.fd(0))) {
+        if flags(call) & libc::MSG_FASTOPEN != 0 {
             let len = u64::from(header.name_len);
             prepared.touches.extend(touches(cx.model, ofd, Use::Change));
             prepared
                 .touches
                 .extend(reached_by_connect(cx, call.fd(0), header.name, len));
         }
+        prepared.touches.extend(gone_on_from(cx, call.fd(0), id, &header));
     }
     prepared
+}
+
+/// The first datagram to a client that another socket has heard from goes on from there: who does that first is told apart.
+fn gone_on_from(cx: &Cx, fd: i32, id: ChannelId, header: &Header) -> Option<Touch> {
+    let socket = object(cx, fd).ok()?;
+    if socket.style != Style::Datagram || !socket.is_inet() {
+        return None;
+    }
+    let to = match check_destination(cx, fd, header).ok()? {
+        Some(to) => to,
+        None => socket.remote.clone()?,
+    };
+    let (other, _) = named::heard_by_another(cx.model, id, &to.destination())?;
+    Some(Touch::write(Object::Channel(other.0)))
 }
 
 pub fn prepare_receive(cx: &mut Cx, call: &Call) -> Prepared {

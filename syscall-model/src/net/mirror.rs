@@ -4,7 +4,7 @@
 //! call, carries it out and brings back what the peers said to it. Between two calls the outbox is empty.
 
 use super::{Arrival, Endpoint, Key, Network};
-use crate::channels::socket::{self, Link, READABLE, Socket, Style};
+use crate::channels::socket::{self, Link, READABLE, Style};
 use crate::channels::{ChannelId, epoll, named};
 use crate::fd::{Kind, PollEvents};
 use crate::model::Model;
@@ -172,9 +172,7 @@ fn pull_datagrams(
 /// The way from this socket to a client that another one has heard of: servers answer from a new socket, so as to have one for each client.
 fn go_on(model: &Model, net: &mut dyn Network, id: ChannelId, to: &Endpoint) -> Option<Key> {
     let at = model.channels.sockets.get(&id)?.name.as_ref()?;
-    let heard_of = |socket: &Socket| socket.correspondents.get(to).cloned();
-    let mut known = model.channels.sockets.values().filter_map(heard_of);
-    let with = known.find(|key| matches!(key, Key::Accepted(_)))?;
+    let (_, with) = named::heard_by_another(model, id, to)?;
     Some(net.go_on_from(&with, at)?.key)
 }
 

@@ -27,7 +27,7 @@ const FIRST_SAMPLE: u32 = 8;
 const SECOND: Nanos = 1_000_000_000;
 /// Operations in a row, without any need for time to pass, after which it does nevertheless. Only programs without an end, or that work until the
 /// clock shows some time, do as much; for all others the clock must not tell in which order they did what.
-const BUSY: u32 = 2000;
+const BUSY: u32 = 10_000;
 /// That is 62 microseconds each.
 const STEPS_PER_TICK: u32 = 16;
 

@@ -1,6 +1,6 @@
 // A thread looks for an event that another one has taken away, if that came first: it looks for ever.
 // expect: livelock
-// min-preemptions: 0
+// min-preemptions: 1
 #include "guest.h"
 #include <poll.h>
 

@@ -8,6 +8,7 @@
 //! A pure sleep or a timed wait on a lock is not waiting for input: the peer may go on by itself, for example a server that sleeps before it answers. Unless it was already seen in that
 //! very wait (same call site, same stack) when nobody had asked it anything: then it is housekeeping. Nor is a sleep waited for that is longer than we would wait: its length stands in the peer's memory.
 
+use crate::busy;
 use crate::census::Census;
 use crate::process::{descendants, socket_inodes};
 use crate::task::{Site, TaskFiles, Wait, is_gone, sleep_length};
@@ -172,6 +173,20 @@ impl Watch {
             all = all.max(one);
         }
         all
+    }
+
+    /// No task does anything but wait, or look for input again and again without rest; and one does that. Takes long, and holds it up a little.
+    #[must_use]
+    pub fn only_polls(&self) -> bool {
+        let mut polls = false;
+        for (&tid, files) in &self.tasks {
+            match files.wait() {
+                Some(Wait::At(Doing::Working, _)) if busy::only_looks(tid) => polls = true,
+                Some(Wait::At(Doing::Working, _) | Wait::Hidden) => return false,
+                Some(Wait::At(..)) | None => {}
+            }
+        }
+        polls
     }
 
     /// The second look: no task has run since the first, nor is about to. A new task could only have been made by one that ran.

@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod answer;
+mod busy;
 mod census;
 pub mod channel;
 pub mod config;

@@ -174,6 +174,17 @@ impl Listener {
         }
     }
 
+    /// What this datagram socket says to `them` and hears from them.
+    ///
+    /// # Errors
+    /// It is no such socket.
+    pub fn correspondent(&self, them: SocketAddr) -> io::Result<Link> {
+        match &self.socket {
+            Socket::Udp(socket) => Link::correspondent(socket.try_clone()?, them),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
     /// The next datagram that a client has sent here, if there is one, with a link to who sent it.
     pub fn receive(&self, buffer: &mut [u8]) -> Option<(Link, Vec<u8>)> {
         let Socket::Udp(socket) = &self.socket else {

@@ -108,6 +108,8 @@ impl Physical {
                 Segment::Bytes(bytes) => link.send(bytes),
                 Segment::Datagram(bytes) => link.send_datagram(bytes)?,
                 Segment::Fin => link.finish(),
+                // Said by `go_on_from`.
+                Segment::From(_) => {}
             }
         }
         self.at = to;

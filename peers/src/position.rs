@@ -66,6 +66,9 @@ pub enum Write<'a> {
     Datagram(&'a [u8]),
     /// The end of the SUT's stream.
     Fin,
+    /// The SUT goes on with who is at the other end of this channel from another of its datagram sockets, the one that is called so: from
+    /// there comes a new channel.
+    From(&'a str),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,13 +76,14 @@ pub(crate) enum Segment {
     Bytes(Vec<u8>),
     Datagram(Vec<u8>),
     Fin,
+    From(String),
 }
 
 impl Segment {
     pub(crate) fn len(&self) -> u32 {
         match self {
             Segment::Bytes(bytes) => bytes.len() as u32,
-            Segment::Datagram(_) | Segment::Fin => 1,
+            Segment::Datagram(_) | Segment::Fin | Segment::From(_) => 1,
         }
     }
     pub(crate) fn fold(&self, mut hash: u128, channel: Channel, from: u32, to: u32) -> u128 {
@@ -91,6 +95,12 @@ impl Segment {
                 }
             }
             Segment::Fin => hash = fold(hash, lane | 256),
+            Segment::From(name) => {
+                for byte in name.bytes() {
+                    hash = fold(hash, lane | 1024 | u64::from(byte));
+                }
+                hash = fold(hash, lane | 258);
+            }
             Segment::Datagram(bytes) => {
                 for &byte in bytes {
                     hash = fold(hash, lane | 512 | u64::from(byte));

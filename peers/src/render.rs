@@ -30,6 +30,7 @@ fn said(channel: u16, segment: &Segment, from: u32, to: u32) -> String {
         Segment::Bytes(bytes) => format!("\"{}\"", show(&bytes[from as usize..to as usize])),
         Segment::Datagram(bytes) => format!("[{}]", show(bytes)),
         Segment::Fin => String::from("<end>"),
+        Segment::From(name) => format!("<goes on from {name}>"),
     };
     if channel == 0 {
         text

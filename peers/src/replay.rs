@@ -72,6 +72,19 @@ impl PeerWorld {
             return Ok(());
         };
         let what = format!("sending to {}", self.keys[physical.tree]);
+        if let Segment::From(name) = segment {
+            let them = physical.links.get(usize::from(channel)).and_then(Link::addresses);
+            let listener = self
+                .ground
+                .listeners
+                .iter()
+                .find(|listener| listener.name == *name);
+            let link = match (listener, them) {
+                (Some(listener), Some((_, them))) => listener.correspondent(them),
+                _ => Err(ErrorKind::NotConnected.into()),
+            };
+            physical.add_link(link.map_err(PeerError::io(what.clone()))?, name.clone());
+        }
         physical.say(channel, segment, to).map_err(PeerError::io(what))
     }
 
@@ -178,6 +191,10 @@ impl PeerWorld {
                     segment: Segment::Fin,
                     ..
                 } => text.push_str("<end>"),
+                Step::Write {
+                    segment: Segment::From(name),
+                    ..
+                } => text.push_str(&format!("<goes on from {name}>")),
                 Step::Check(_) => {}
             }
         }

@@ -4,6 +4,7 @@ use crate::address::Address;
 use crate::answer::Channel;
 use crate::error::PeerError;
 use crate::listener::Listener;
+use crate::position::Write;
 use crate::state::{Conn, ConnKey, Instance, PeerState, TreeIndex};
 use crate::tree::Tree;
 use crate::world::PeerWorld;
@@ -124,6 +125,44 @@ impl PeerWorld {
         let Some((channel, client)) = self.next_pending(state, address)? else {
             return Ok(None);
         };
+        let datagrams = matches!(address, Address::Udp(_));
+        Ok(Some(self.take_channel(state, client, channel, datagrams)))
+    }
+
+    /// The SUT writes to a client that it knows by the connection `with`, from another of its datagram sockets, which is at `address`. The client sees who writes, and
+    /// answers there: a connection of its own.
+    ///
+    /// # Errors
+    /// A peer failed, the cache cannot serve, or the address cannot be had.
+    pub fn go_on_from(
+        &mut self,
+        state: &mut PeerState,
+        with: &ConnKey,
+        address: &Address,
+    ) -> Result<Option<ConnKey>, PeerError> {
+        let Some(client) = state.client_of(with) else {
+            return Ok(None);
+        };
+        // A socket that was not bound has a name only, so far.
+        self.bind(state, address)?;
+        let name = self.listener_name(address);
+        self.tell(state, with, Write::From(&name), name.as_bytes())?;
+        let (tree, at) = self.locate(state, &Instance::Client(client));
+        let opened = self.trees[tree].opened(at.pos);
+        let fresh = opened
+            .into_iter()
+            .rfind(|(channel, at)| *at == name && !state.0.taken.contains(&(client, *channel)));
+        Ok(fresh.map(|(channel, _)| self.take_channel(state, client, channel, true)))
+    }
+
+    /// A channel of a client becomes a connection of the SUT.
+    fn take_channel(
+        &mut self,
+        state: &mut PeerState,
+        client: u32,
+        channel: Channel,
+        datagrams: bool,
+    ) -> ConnKey {
         if self.seen_channels.insert((client, channel)) {
             self.counters.logical_connections += 1;
         }
@@ -140,13 +179,13 @@ impl PeerWorld {
                 instance,
                 tree,
                 channel,
-                datagrams: matches!(address, Address::Udp(_)),
+                datagrams,
                 r: 0,
                 fin: false,
                 closed: false,
             },
         );
-        Ok(Some(key))
+        key
     }
 
     /// The exit status of a client, if in this state it has ended (negative: by a signal).

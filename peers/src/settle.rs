@@ -26,6 +26,16 @@ pub(crate) struct Ground {
     pub(crate) buffer: Box<[u8]>,
 }
 
+/// A peer that works for so long without a word is followed for a moment, to see what it does; and again after as long.
+const WITHOUT_A_WORD: Duration = Duration::from_millis(200);
+
+/// Since when a peer that never rests was seen only to look for input.
+#[derive(Default)]
+struct Polling {
+    since: Option<Instant>,
+    last: Option<Instant>,
+}
+
 /// How long the same condition has lasted.
 struct Since {
     state: Option<(Doing, Flight)>,
@@ -160,9 +170,11 @@ impl Ground {
             start: last_news,
         };
         let mut patience = 0;
+        let mut polling = Polling::default();
         loop {
             if self.pump(focus, others, config.flood_limit) {
                 (patience, last_news) = (0, Instant::now());
+                polling = Polling::default();
                 // Silence is counted from the last word.
                 since.state = None;
             }
@@ -181,7 +193,11 @@ impl Ground {
                 // It waits, but not for this: another connection keeps it busy. Or it is being woken this moment, so look for a while.
                 (Doing::Waiting, Flight::Unconsumed | Flight::Unseen) => lasted >= config.settle,
                 (Doing::Sleeping, _) => lasted >= config.sleep_bound,
-                (Doing::Working, _) => false,
+                // It waits without rest: for input, or for a time to come, which we wait for as if it slept.
+                (Doing::Working, _) => {
+                    last_news.elapsed() > WITHOUT_A_WORD
+                        && self.only_polls(focus, &mut polling) >= config.sleep_bound
+                }
             };
             if done {
                 focus.ignored = state == (Doing::Waiting, Flight::Unconsumed);
@@ -196,6 +212,18 @@ impl Ground {
             self.pause(focus, patience, state.0, config);
             patience += 1;
         }
+    }
+
+    /// How long the peer has only looked for input, and all that it was told was there.
+    fn only_polls(&mut self, focus: &mut Physical, polling: &mut Polling) -> Duration {
+        if polling.last.is_none_or(|last| last.elapsed() > WITHOUT_A_WORD) {
+            // What it does not read, though it looks, it has no use for now.
+            let arrived = self.flight(focus) != Flight::Travelling;
+            let polls = arrived && self.watch(focus).is_some_and(|watch| watch.only_polls());
+            polling.last = Some(Instant::now());
+            polling.since = polling.since.or(polling.last).filter(|_| polls);
+        }
+        polling.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Lets the peer run: at first only gives up the processor, then waits for its sockets, longer and longer.

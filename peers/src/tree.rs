@@ -155,6 +155,7 @@ impl Tree {
                     (Segment::Bytes(a), Write::Bytes(b)) => a.first() == b.first(),
                     (Segment::Datagram(a), Write::Datagram(b)) => a == b,
                     (Segment::Fin, Write::Fin) => true,
+                    (Segment::From(a), Write::From(b)) => a == b,
                     _ => false,
                 }
         };
@@ -233,6 +234,7 @@ impl Tree {
             Write::Bytes(data) => Segment::Bytes(data[matched..].to_vec()),
             Write::Datagram(data) => Segment::Datagram(data.to_vec()),
             Write::Fin => Segment::Fin,
+            Write::From(name) => Segment::From(name.to_owned()),
         };
         let (id, len) = (self.nodes.len() as u32, segment.len());
         let path = segment.fold(at.path, channel, 0, len);

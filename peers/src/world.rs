@@ -283,14 +283,25 @@ impl PeerWorld {
     /// # Errors
     /// A peer failed, or the cache cannot serve (linear, offline).
     pub fn write(&mut self, state: &mut PeerState, key: &ConnKey, data: &[u8]) -> Result<(), PeerError> {
-        let Inner { conns, places, .. } = state.edit();
-        let conn = open_conn(conns, key)?;
-        let (channel, tree) = (conn.channel, conn.tree.0);
-        let write = match conn.datagrams {
+        let write = match open_conn(&state.0.conns, key)?.datagrams {
             true => Write::Datagram(data),
             false if data.is_empty() => return Ok(()),
             false => Write::Bytes(data),
         };
+        self.tell(state, key, write, data)
+    }
+
+    /// Tells the peer at the other end of a connection something, or knows already what comes of it. `shown` is what a message about it shows.
+    pub(crate) fn tell(
+        &mut self,
+        state: &mut PeerState,
+        key: &ConnKey,
+        write: Write<'_>,
+        shown: &[u8],
+    ) -> Result<(), PeerError> {
+        let Inner { conns, places, .. } = state.edit();
+        let conn = open_conn(conns, key)?;
+        let (channel, tree) = (conn.channel, conn.tree.0);
         let place = match places.get_mut(&conn.instance) {
             Some(place) => place,
             None => places.entry(conn.instance.clone()).or_insert_with(Tree::root),
@@ -303,9 +314,9 @@ impl PeerWorld {
             }
             walk => {
                 self.counters.misses += 1;
-                self.may_diverge(tree, walk, data)?;
+                self.may_diverge(tree, walk, shown)?;
                 if self.config.offline {
-                    return Err(self.offline_miss(tree, from, format!("the answer to \"{}\"", show(data))));
+                    return Err(self.offline_miss(tree, from, format!("the answer to \"{}\"", show(shown))));
                 }
                 let id = self.ensure_at(tree, from)?;
                 let to = self.trees[tree].insert(from, channel, write);

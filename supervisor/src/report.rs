@@ -119,6 +119,8 @@ pub struct Outcome {
     pub signal: Option<i32>,
     pub idle: bool,
     pub deadlock: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub livelock: bool,
     pub stdout: String,
     pub stderr: String,
     pub sent: BTreeMap<String, Vec<String>>,

@@ -3,7 +3,8 @@
 //! Time passes only when every thread waits; it then jumps to the earliest deadline, so that sleeps cost
 //! nothing and two runs of one schedule read the same times. A thread that polls the clock in a loop would
 //! wait for ever on a clock that stands still: after [`Clock::PATIENCE`] readings in a row without a
-//! visible operation each further reading moves the clock by [`Clock::TICK`].
+//! visible operation each further reading moves the clock by [`Clock::TICK`]. The same goes for threads that look for an
+//! event again and again without waiting for it ([`Clock::idle_tick`]); the supervisor knows when they do.
 
 /// Nanoseconds on the virtual monotonic clock.
 pub type Nanos = u64;
@@ -17,6 +18,8 @@ pub struct Clock {
     epoch: Nanos,
     /// `clock_settime` and `settimeofday` are refused, so the distance between the clocks is constant.
     readings: u32,
+    /// How long it has moved on for programs that only look for something, and find nothing.
+    idle: Nanos,
 }
 
 impl Clock {
@@ -30,6 +33,7 @@ impl Clock {
             monotonic: Self::UPTIME,
             epoch: epoch_seconds * 1_000_000_000 - Self::UPTIME,
             readings: 0,
+            idle: 0,
         }
     }
 
@@ -64,6 +68,32 @@ impl Clock {
     /// A visible operation happened: whoever reads the clock now is not merely polling it.
     pub fn visible_operation(&mut self) {
         self.readings = 0;
+    }
+
+    /// How long nothing has happened but looks that found nothing.
+    pub fn idle(&self) -> Nanos {
+        self.idle
+    }
+
+    /// When everybody only looks for something, and has done so a few times, time passes by this much: little at first, as
+    /// little as that takes; and more the longer nothing happens, so that a program which looks for hours gets through them. If it
+    /// `recurs`, the looks change nothing at all, and it is only time that it can wait for.
+    pub fn idle_tick(&self, recurs: bool) -> Nanos {
+        const SECOND: Nanos = 1_000_000_000;
+        match recurs {
+            true => Self::TICK.max(self.idle / 4),
+            false => (self.idle / 256).clamp(Self::TICK, SECOND),
+        }
+    }
+
+    /// Time has passed while everybody only looked.
+    pub fn idled(&mut self, since: Nanos) {
+        self.idle += self.monotonic - since;
+    }
+
+    /// Something has happened.
+    pub fn progressed(&mut self) {
+        self.idle = 0;
     }
 
     /// Jumps forward to `deadline`; never back.

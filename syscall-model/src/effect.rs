@@ -2,7 +2,7 @@
 
 use crate::object::Touch;
 use crate::thread::Tid;
-use crate::wait::Wait;
+use crate::wait::{Wait, WaitFor};
 use syscalls::Errno;
 
 /// The answer of a handler; an `Err` is returned to the guest as `-errno`.
@@ -96,6 +96,14 @@ pub struct Exec {
     pub envp: Vec<Vec<u8>>,
 }
 
+/// How a call that waits for something parks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parking {
+    Wait(Wait),
+    /// Its patience is nought.
+    Look(WaitFor),
+}
+
 /// What is known about a call before it runs, computed when its thread parks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prepared {
@@ -105,6 +113,9 @@ pub struct Prepared {
     pub wait: Option<Wait>,
     /// What it touches; only meaningful for visible calls.
     pub touches: Vec<Touch>,
+    /// The call waits for nothing, not even for what it is about: a look at this. Programs that look again and again
+    /// expect that time passes meanwhile.
+    pub look: Option<WaitFor>,
 }
 
 impl Prepared {
@@ -116,9 +127,18 @@ impl Prepared {
     pub fn visible(touches: Vec<Touch>) -> Self {
         Self {
             visible: true,
-            wait: None,
             touches,
+            ..Self::default()
         }
+    }
+
+    /// Waits, or has a look, as `parking` says.
+    pub fn parking(mut self, parking: Parking) -> Self {
+        match parking {
+            Parking::Wait(wait) => self.wait = Some(wait),
+            Parking::Look(on) => self.look = Some(on),
+        }
+        self
     }
 
     pub fn waiting(mut self, wait: Option<Wait>) -> Self {

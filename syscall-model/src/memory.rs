@@ -19,6 +19,10 @@ pub trait GuestMemory {
     fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), Fault>;
     /// Writes `data` at `addr`, all or nothing.
     fn write(&mut self, addr: u64, data: &[u8]) -> Result<(), Fault>;
+    /// As [`read`](Self::read), whatever the protection of the memory is: the kernel's own look at it.
+    fn peek(&self, addr: u64, out: &mut [u8]) -> Result<(), Fault>;
+    /// As [`write`](Self::write), whatever the protection of the memory is.
+    fn poke(&mut self, addr: u64, data: &[u8]) -> Result<(), Fault>;
 }
 
 /// Typed access on top of [`GuestMemory`].
@@ -47,6 +51,14 @@ pub trait GuestMemoryExt: GuestMemory {
         let mut bytes = vec![0; len];
         if len > 0 {
             self.read(addr, &mut bytes)?;
+        }
+        Ok(bytes)
+    }
+
+    fn peek_vec(&self, addr: u64, len: usize) -> Result<Vec<u8>, Fault> {
+        let mut bytes = vec![0; len];
+        if len > 0 {
+            self.peek(addr, &mut bytes)?;
         }
         Ok(bytes)
     }
@@ -149,5 +161,13 @@ impl GuestMemory for FlatMemory {
         let range = self.range(addr, data.len())?;
         self.bytes[range].copy_from_slice(data);
         Ok(())
+    }
+
+    fn peek(&self, addr: u64, out: &mut [u8]) -> Result<(), Fault> {
+        self.read(addr, out)
+    }
+
+    fn poke(&mut self, addr: u64, data: &[u8]) -> Result<(), Fault> {
+        self.write(addr, data)
     }
 }

@@ -230,8 +230,16 @@ impl Model {
 
     /// Does this thread?
     pub fn thread_awaits_clients(&self, thread: &Thread) -> bool {
-        match thread.wait.as_ref().map(|wait| &wait.on) {
-            Some(WaitFor::Ready(list)) => list.iter().any(|&(id, _)| self.leads_to_clients(id)),
+        thread
+            .wait
+            .as_ref()
+            .is_some_and(|wait| self.is_about_clients(&wait.on))
+    }
+
+    /// Can this be brought about by a client?
+    pub fn is_about_clients(&self, on: &WaitFor) -> bool {
+        match on {
+            WaitFor::Ready(list) => list.iter().any(|&(id, _)| self.leads_to_clients(id)),
             _ => false,
         }
     }

@@ -175,7 +175,7 @@ pub static TABLE: [Row; ROWS] = [
     row(Sysno::poll, Model(poll::poll, poll::prepare), "readiness comes from the model; the deadline is on the virtual clock"),
     row(Sysno::lseek, Model(files::lseek, files::prepare_lseek), "offsets live in the model"),
     row(Sysno::mmap, Model(mapping::mmap, mapping::prepare_mmap), "anonymous memory by the kernel, always private; files from the host or the overlay, shared ones kept in step at system calls"),
-    row(Sysno::mprotect, Pass, "private memory of the process; the supervisor watches the layout"),
+    row(Sysno::mprotect, Model(mapping::mprotect, invisible), "private memory of the process; the supervisor watches the layout"),
     row(Sysno::munmap, Model(mapping::munmap, mapping::prepare_shared), "memory belongs to the kernel, and is saved with it; shared mappings reach their files first"),
     row(Sysno::brk, Pass, "private memory of the process; the supervisor watches the layout"),
     row(Sysno::rt_sigaction, Model(signals::rt_sigaction, signals::prepare_action), "actions live in the model; the kernel has none of the program's handlers"),

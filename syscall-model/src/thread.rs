@@ -64,6 +64,8 @@ pub struct Thread {
     pub yields_to: BTreeSet<Tid>,
     /// Yields in a row without another visible operation; when all threads only yield, time may pass.
     pub idle_yields: u32,
+    /// Looks in a row that found nothing, while nobody else got anywhere either; the same.
+    pub idle_looks: u32,
 }
 
 /// What a thread asked the scheduler for. Kept and told back; the schedule is tracefork's.
@@ -109,6 +111,7 @@ impl Thread {
             messages: 0,
             yields_to: BTreeSet::new(),
             idle_yields: 0,
+            idle_looks: 0,
         }
     }
 

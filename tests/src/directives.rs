@@ -143,7 +143,7 @@ fn parse_mode(word: &str) -> Result<Preempt> {
 }
 
 fn parse_violation(kind: &str) -> Result<String> {
-    const KINDS: [&str; 5] = ["deadlock", "crash", "assert", "exit", "output"];
+    const KINDS: [&str; 6] = ["deadlock", "livelock", "crash", "assert", "exit", "output"];
     if !KINDS.contains(&kind) {
         bail!("no kind of violation {kind}");
     }

@@ -22,6 +22,14 @@ const TRIALS: &[(&str, Trying)] = &[
     ("clients_reach_any_address", clients_reach_any_address),
     ("a_server_that_runs_already", a_server_that_runs_already),
     (
+        "servers_answer_from_other_sockets",
+        servers_answer_from_other_sockets,
+    ),
+    (
+        "clients_that_never_rest_wait_too",
+        clients_that_never_rest_wait_too,
+    ),
+    (
         "a_late_answer_is_neither_lost_nor_early",
         a_late_answer_is_neither_lost_nor_early,
     ),
@@ -122,6 +130,46 @@ fn clients_reach_any_address(tracefork: &Tracefork) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Each of two clients hears from a port of its own, in every schedule, and what it says to that port is heard there.
+fn servers_answer_from_other_sockets(tracefork: &Tracefork) -> Result<()> {
+    let ways = [
+        (&["2"][..], "branching"),
+        (&["2"], "off"),
+        (&["2", "bound"], "branching"),
+    ];
+    for (kind, cache) in ways {
+        let session = Session::new()?;
+        let client = format!(
+            "2*{} {} transfer",
+            peer_program("udp_lines")?.display(),
+            session.port
+        );
+        let options = ["--client", &client, "--expect-client-exit", "0", "--cache", cache];
+        let session = session.with(&options);
+        let result = session.check_guest(tracefork, "udp_transfers", kind)?;
+        let context = || format!("{kind:?}, {cache}");
+        result.ensure_code(0).with_context(context)?;
+    }
+    Ok(())
+}
+
+/// A client that selects on a socket to which it could write, but does not, gets the answer that it looks for all the time.
+fn clients_that_never_rest_wait_too(tracefork: &Tracefork) -> Result<()> {
+    const CLIENT: &str = "import select, socket, sys\n\
+                          s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n\
+                          s.send(b'1\\n')\n\
+                          while not select.select([s], [s], [])[0]: pass\n\
+                          sys.exit(s.recv(10) != b'A')\n";
+    let session = Session::new()?;
+    let python = packages::command("python3", "python3")?;
+    let script = session.scratch.beside("client.py");
+    std::fs::write(&script, CLIENT)?;
+    let client = format!("{} {} {}", python.display(), script.display(), session.port);
+    let session = session.with(&["--client", &client, "--expect-client-exit", "0"]);
+    let result = session.check_guest(tracefork, "alphabet_server", &["1", "1"])?;
+    result.ensure_code(0)
 }
 
 /// Nobody has to start it for us: it is found by its address, and inspected.

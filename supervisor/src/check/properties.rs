@@ -14,6 +14,7 @@ pub enum ViolationKind {
     Crash,
     Assert,
     Deadlock,
+    Livelock,
     Race,
     Exit,
     Output,
@@ -27,6 +28,7 @@ impl ViolationKind {
             ViolationKind::Crash => "crash",
             ViolationKind::Assert => "assert",
             ViolationKind::Deadlock => "deadlock",
+            ViolationKind::Livelock => "livelock",
             ViolationKind::Race => "race",
             ViolationKind::Exit => "exit",
             ViolationKind::Output => "output",
@@ -51,6 +53,7 @@ pub struct Ending {
     pub exit: Option<i32>,
     pub signal: Option<i32>,
     pub deadlock: bool,
+    pub livelock: bool,
     pub idle: bool,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
@@ -73,6 +76,7 @@ impl Ending {
                 None
             },
             deadlock: *end == End::Deadlock,
+            livelock: *end == End::Livelock,
             idle: *end == End::Idle,
             sent: session.network().sent(),
             stdout: output.stdout.bytes(),
@@ -86,6 +90,7 @@ impl Ending {
             signal: self.signal,
             idle: self.idle,
             deadlock: self.deadlock,
+            livelock: self.livelock,
             stdout: escape(&self.stdout),
             stderr: escape(&self.stderr),
             sent: sent_text(&self.sent),
@@ -222,6 +227,11 @@ fn built_in(session: &Session, end: &End) -> Option<Violation> {
             message: deadlock_message(session),
             thread: None,
         }),
+        End::Livelock => Some(Violation {
+            kind: ViolationKind::Livelock,
+            message: livelock_message(session),
+            thread: None,
+        }),
         // One thread may wait for clients while others wait for each other.
         End::Idle => lock_cycle(session),
         End::Exited(_) | End::Cut => None,
@@ -247,6 +257,19 @@ fn deadlock_message(session: &Session) -> String {
         .map(|&tid| format!("thread {tid} {}", session.stuck(tid)))
         .collect();
     format!("no thread can go on: {}", threads.join("; "))
+}
+
+fn livelock_message(session: &Session) -> String {
+    let threads: Vec<String> = session
+        .model()
+        .threads
+        .keys()
+        .map(|&tid| format!("thread {tid} {}", session.stuck(tid)))
+        .collect();
+    format!(
+        "every thread waits or looks in vain, whatever time passes: {}",
+        threads.join("; ")
+    )
 }
 
 /// A deadlock of some threads while others still run.

@@ -293,7 +293,8 @@ impl System for CheckSystem {
         let running =
             last.filter(|tid| enabled.contains(tid) && session.model().thread(*tid).idle_yields == 0);
         let live = session.model().threads.keys().copied();
-        let gone = matches!(session.end(), Some(end) if !matches!(end, End::Deadlock | End::Idle));
+        let gone =
+            matches!(session.end(), Some(end) if !matches!(end, End::Deadlock | End::Livelock | End::Idle));
         let blocked = live
             .filter(|tid| !gone && !enabled.contains(tid))
             .map(candidate)
@@ -343,7 +344,7 @@ impl System for CheckSystem {
                     report.violations.extend(properties.client_violations(&exits));
                 }
                 report.end = Some(Ending::of(session, &end));
-                if !matches!(end, End::Deadlock | End::Idle) {
+                if !matches!(end, End::Deadlock | End::Livelock | End::Idle) {
                     report.performed = Some(announced.and_ending());
                 }
             }

@@ -113,7 +113,7 @@ fn explain_by_surroundings(mut failure: Failure, trace: &Trace) -> Failure {
 }
 
 fn is_violation(end: &End) -> bool {
-    matches!(end, End::Killed(_) | End::Deadlock)
+    matches!(end, End::Killed(_) | End::Deadlock | End::Livelock)
 }
 
 /// What to run to execute a trace again.

@@ -320,13 +320,14 @@ fn report(args: &Args, execution: &Execution, started: Instant) -> Report {
     let (exit, signal) = match execution.end {
         End::Exited(status) => (Some(status), None),
         End::Killed(signal) => (None, Some(signal)),
-        End::Deadlock | End::Cut | End::Idle => (None, None),
+        End::Deadlock | End::Livelock | End::Cut | End::Idle => (None, None),
     };
     let outcome = Outcome {
         exit,
         signal,
         idle: execution.end == End::Idle,
         deadlock: execution.end == End::Deadlock,
+        livelock: execution.end == End::Livelock,
         stdout: report::escape(&model.output.stdout.bytes()),
         stderr: report::escape(&model.output.stderr.bytes()),
         sent: report::sent_text(&execution.session.network().sent()),
@@ -409,7 +410,7 @@ fn exit_code(args: &Args, execution: &Execution, report: &Report) -> u8 {
         match execution.end {
             End::Exited(status) => return status as u8,
             End::Killed(signal) => return 128 + signal as u8,
-            End::Deadlock | End::Cut | End::Idle => {}
+            End::Deadlock | End::Livelock | End::Cut | End::Idle => {}
         }
     }
     match report.verdict {

@@ -149,6 +149,7 @@ fn print_outcome(outcome: &Outcome, same: &Same, out: &mut String) {
         (Some(status), _) => format!("exit {status}"),
         (_, Some(signal)) => crate::trace::signal_name(signal),
         _ if outcome.deadlock => "deadlock".to_owned(),
+        _ if outcome.livelock => "livelock".to_owned(),
         _ if outcome.idle => "idle".to_owned(),
         _ => "no end".to_owned(),
     };

@@ -210,6 +210,22 @@ impl PeerNetwork {
         let shared = self.peers.lock();
         !shared.config.clients.is_empty() || shared.config.offline
     }
+
+    /// A client's connection, told by its key.
+    fn accepted(&mut self, key: ConnKey, at: &Endpoint) -> Option<Accepted> {
+        let client = self.state.client_of(&key)?;
+        match key {
+            ConnKey::Accepted(nth) => {
+                let key = Key::Accepted(nth);
+                let peer = self.peers.client_command(client);
+                if let Some(journal) = &mut self.journal {
+                    journal.accepted(&key, at, peer);
+                }
+                Some(Accepted { key, client })
+            }
+            ConnKey::Opened(..) => None,
+        }
+    }
 }
 
 impl Network for PeerNetwork {
@@ -281,18 +297,13 @@ impl Network for PeerNetwork {
     fn accept(&mut self, at: &Endpoint) -> Option<Accepted> {
         let address = to_address(at);
         let key = self.ask(None, |world, state| world.accept(state, &address))?;
-        let client = self.state.client_of(&key)?;
-        match key {
-            ConnKey::Accepted(nth) => {
-                let key = Key::Accepted(nth);
-                let peer = self.peers.client_command(client);
-                if let Some(journal) = &mut self.journal {
-                    journal.accepted(&key, at, peer);
-                }
-                Some(Accepted { key, client })
-            }
-            ConnKey::Opened(..) => None,
-        }
+        self.accepted(key, at)
+    }
+
+    fn go_on_from(&mut self, with: &Key, at: &Endpoint) -> Option<Accepted> {
+        let (with, address) = (to_key(with), to_address(at));
+        let key = self.ask(None, |world, state| world.go_on_from(state, &with, &address))?;
+        self.accepted(key, at)
     }
 
     fn write(&mut self, key: &Key, data: &[u8]) {

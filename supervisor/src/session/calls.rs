@@ -35,6 +35,7 @@ impl Session {
             let context = self.context(tid);
             context.hook = None;
             context.touches = prepared.touches;
+            context.look = prepared.look;
             self.model.thread_mut(tid).wait = prepared.wait;
             return Ok(self.park(tid, regs, Pending::Call(call)));
         }
@@ -102,6 +103,13 @@ impl Session {
             Ok(effect) => effect,
             Err(errno) => Effect::Done(-i64::from(errno.into_raw())),
         };
+        let maps = matches!(
+            effect,
+            Effect::Kernel | Effect::KernelWith(_) | Effect::MapFile(_)
+        );
+        if !maps {
+            self.fit_shared_mappings(tid)?;
+        }
         let result = match effect {
             Effect::Done(value) => value,
             Effect::DoneCheckSignals(value) => {
@@ -139,6 +147,7 @@ impl Session {
             }
             Effect::Unsupported(why) => return Err(self.unsupported(tid, &describe(&call), regs, &why)),
         };
+        self.fit_shared_mappings(tid)?;
         self.note(call, result);
         regs.skip_call(result);
         Ok((Some(result), Flow::Run(regs)))

@@ -2,7 +2,7 @@
 
 use crate::hooks::{SiteKind, SyncOp};
 use std::ops::Range;
-use syscall_model::Touch;
+use syscall_model::{Call, Touch, WaitFor};
 use tracee::{Regs, XState};
 
 /// A parked thread.
@@ -21,6 +21,10 @@ pub struct Context {
     pub inside: Vec<Inside>,
     /// It stands in a loop that only another thread, or time, can end.
     pub spins: bool,
+    /// What the call before which it stands looks for without waiting for it.
+    pub look: Option<WaitFor>,
+    /// The last operation, if it asked for what was not there (`EAGAIN`): where it was, and the call. Once more the same is a look.
+    pub refused: Option<(u64, Call)>,
 }
 
 /// A stretch of memory, and whether it is written.

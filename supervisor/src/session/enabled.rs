@@ -6,6 +6,9 @@ use crate::hooks::{self, Blocked};
 use std::collections::BTreeSet;
 use syscall_model::{Pending, Sysno, Tid, Wake};
 
+/// Looks in a row that find nothing after which the same goes. More than for yields, which say what they are: a program may try
+/// a few times, and then do something else.
+const LOOKS: u32 = 4;
 /// Yields in a row after which a thread counts as waiting for time to pass.
 const PATIENCE: u32 = 2;
 
@@ -79,11 +82,14 @@ impl Session {
         }
     }
 
-    /// Does this thread do nothing but yield?
+    /// Does this thread do nothing but yield, or look for what is not there?
     pub(super) fn idles(&self, tid: Tid) -> bool {
         let thread = self.model.thread(tid);
         if self.model.signals.deliverable(thread).is_some() {
             return false;
+        }
+        if thread.idle_looks >= LOOKS && self.is_about_to_look(tid) {
+            return true;
         }
         let yielding = match &thread.pending {
             Pending::Spin => true,
@@ -96,6 +102,38 @@ impl Session {
             _ => false,
         };
         yielding && thread.idle_yields >= PATIENCE
+    }
+
+    fn is_about_to_look(&self, tid: Tid) -> bool {
+        let Some(context) = self.contexts.get(&tid) else {
+            return false;
+        };
+        match &self.model.thread(tid).pending {
+            Pending::Call(call) => {
+                context.look.is_some() || context.refused.as_ref() == Some(&(context.regs.rip, *call))
+            }
+            _ => false,
+        }
+    }
+
+    /// Does anybody wait for clients, or look for them?
+    pub(super) fn awaits_clients(&self) -> bool {
+        let looks = |context: &super::Context| {
+            let on = context.look.as_ref();
+            on.is_some_and(|on| self.model.is_about_clients(on))
+        };
+        self.model.awaits_clients() || self.contexts.values().any(looks)
+    }
+
+    /// One more look of `tid` that found nothing. After a few of them others come first, or it could look for ever while
+    /// they could bring about what it looks for.
+    pub(super) fn looked_in_vain(&mut self, tid: Tid) {
+        let others: BTreeSet<Tid> = self.able().filter(|&other| other != tid).collect();
+        let thread = self.model.thread_mut(tid);
+        thread.idle_looks = (thread.idle_looks + 1).min(LOOKS);
+        if thread.idle_looks == LOOKS {
+            thread.yields_to = others;
+        }
     }
 
     /// `tid` has let the others go first: it runs again when each of those that can move now has moved.

@@ -7,7 +7,7 @@ use super::Session;
 use crate::error::Failure;
 use crate::trace::End;
 use peers::PeerState;
-use syscall_model::clock::Nanos;
+use syscall_model::clock::{Clock, Nanos};
 use syscall_model::net::{Network, mirror};
 use syscall_model::{Tid, WaitFor};
 
@@ -16,11 +16,37 @@ const MAX_LOOKS: u32 = 3;
 /// The same if other threads have something to do with time: they might get somewhere, and say something.
 const MAX_TICKS: u32 = 20;
 
+/// A program that looks for clients, without waiting for them, is idle after this long.
+const MAX_QUIET: Nanos = 10 * SECOND;
+/// One that looks for anything else does it in vain after this long.
+const MAX_IDLE: Nanos = 3600 * SECOND;
+/// The same if it changes something with every look, if only a counter. It may then have an end, so there is no haste.
+const MAX_IDLE_TICKS: u32 = 200_000;
+/// So often time passes before it is looked whether anything else changes.
+const FIRST_SAMPLE: u32 = 8;
+const SECOND: Nanos = 1_000_000_000;
+/// Operations in a row, without any need for time to pass, after which it does nevertheless. Only programs without an end, or that work until the
+/// clock shows some time, do as much; for all others the clock must not tell in which order they did what.
+const BUSY: u32 = 10_000;
+/// That is 62 microseconds each.
+const STEPS_PER_TICK: u32 = 16;
+
 /// Time that passed while clients were waited for and nothing was said.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Quiet {
     pub ticks: u32,
     since: PeerState,
+}
+
+/// What is known of those who look for something again and again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Idling {
+    /// How often time passed for them.
+    ticks: u32,
+    /// All there was at the last of these times, but for the clock.
+    sample: Option<u128>,
+    /// Nothing but the clock changes.
+    recurs: bool,
 }
 
 impl Session {
@@ -32,11 +58,19 @@ impl Session {
                 return Ok(());
             }
             let able: Vec<Tid> = self.able().collect();
-            if able.is_empty() && self.hears_of_a_peer()? {
+            // Those who look again and again ask the peers once.
+            let looks = self.somebody_looks(&able);
+            let asks = able.is_empty() || looks && self.model.clock.idle() == 0;
+            if asks && self.hears_of_a_peer()? {
                 continue;
             }
             let now = self.model.clock.now();
-            match self.model.next_deadline().filter(|&deadline| deadline > now) {
+            let deadline = self.model.next_deadline().filter(|&deadline| deadline > now);
+            if looks {
+                self.pass_time_looking(deadline)?;
+                continue;
+            }
+            match deadline {
                 Some(_) if able.is_empty() && self.has_been_quiet()? => self.ended = Some(End::Idle),
                 Some(deadline) => self.pass_time(deadline),
                 None if able.is_empty() && self.model.awaits_clients() => self.ended = Some(End::Idle),
@@ -46,7 +80,7 @@ impl Session {
                 {
                     self.ended = Some(End::Deadlock);
                 }
-                None => return Ok(()),
+                None => self.pass_time_looking(None)?,
             }
         }
         if matches!(self.ended, Some(End::Exited(_) | End::Killed(_))) {
@@ -56,9 +90,57 @@ impl Session {
     }
 
     fn pass_time(&mut self, deadline: Nanos) {
+        self.busy = 0;
         self.model.advance_clock(deadline);
         for thread in self.model.threads.values_mut() {
-            thread.idle_yields = 0;
+            (thread.idle_yields, thread.idle_looks) = (0, 0);
+        }
+    }
+
+    fn somebody_looks(&self, able: &[Tid]) -> bool {
+        able.iter().any(|&tid| self.model.thread(tid).idle_looks > 0)
+    }
+
+    /// All who can move look for something that is not there: a little time passes, for that may be what they look for. If nothing comes of that,
+    /// however much passes, nothing will.
+    fn pass_time_looking(&mut self, deadline: Option<Nanos>) -> Result<(), Failure> {
+        let (now, idle) = (self.model.clock.now(), self.model.clock.idle());
+        let recurs = self.goes_in_circles()?;
+        let in_vain = recurs && idle > MAX_IDLE || self.idling.ticks > MAX_IDLE_TICKS;
+        if idle > MAX_QUIET && self.network.has_clients() && self.awaits_clients() {
+            self.ended = Some(End::Idle);
+        } else if in_vain && deadline.is_none() {
+            self.ended = Some(End::Livelock);
+        } else {
+            let tick = now + self.model.clock.idle_tick(recurs);
+            self.pass_time(deadline.map_or(tick, |deadline| deadline.min(tick)));
+            self.model.clock.idled(now);
+        }
+        Ok(())
+    }
+
+    /// One more time that all only look: is everything as it was the last time, but for the clock? A loop may count, and will then end some day. To find
+    /// out costs a look at all memory, which is taken ever more rarely, two times in a row.
+    fn goes_in_circles(&mut self) -> Result<bool, Failure> {
+        if self.model.clock.idle() == 0 {
+            self.idling = Idling::default();
+        }
+        self.idling.ticks += 1;
+        let ticks = self.idling.ticks;
+        if ticks >= FIRST_SAMPLE && ticks.is_power_of_two() {
+            self.idling.sample = Some(self.timeless_identity()?);
+        } else if let Some(sample) = self.idling.sample.take() {
+            self.idling.recurs = sample == self.timeless_identity()?;
+        }
+        Ok(self.idling.recurs)
+    }
+
+    /// After an operation. The clock stands still while anybody can move, but not for ever: a program may work until it
+    /// shows some time.
+    pub(super) fn takes_time(&mut self) {
+        self.busy += 1;
+        if self.busy > BUSY && self.busy.is_multiple_of(STEPS_PER_TICK) {
+            self.model.advance_clock(self.model.clock.now() + Clock::TICK);
         }
     }
 

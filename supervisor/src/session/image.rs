@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use syscall_model::effect::{Exec, MapFile, MapSource};
-use syscall_model::{Call, Pending, Sysno, Tid};
+use syscall_model::{Call, Pending, Sysno, Tid, Wake, fs};
 use tracee::{ImageOptions, Outcome, Resume, Scratch, SpawnError, SpawnStep, Stop};
 
 /// Where injected calls run: far from what the kernel hands out, the same in every run.
@@ -130,10 +130,43 @@ impl Session {
     /// Maps a file into the program; the raw result of `mmap`.
     pub(super) fn map_file(&mut self, map: MapFile) -> Result<i64, Failure> {
         self.layout_changed(Change::Anywhere);
-        match &map.source {
-            MapSource::Host(path) => self.map_host_file(&map, path),
-            MapSource::Bytes(bytes) => self.map_bytes(&map, bytes),
+        let address = match &map.source {
+            MapSource::Host(path) => self.map_host_file(&map, path)?,
+            MapSource::Bytes(bytes) => self.map_bytes(&map, bytes)?,
+        };
+        // Only a shared mapping is noted beforehand, and that it is not yet as long as its file.
+        if address < 0 && self.model.fs.resized {
+            self.model.fs.not_mapped(map.addr);
         }
+        Ok(address)
+    }
+
+    /// After a call: shared mappings of files that grew, shrank or were mapped get memory as far as their files go, and are filled.
+    pub(super) fn fit_shared_mappings(&mut self, tid: Tid) -> Result<(), Failure> {
+        if !self.model.fs.resized {
+            return Ok(());
+        }
+        let unreadable = |errno| {
+            Failure::unsupported(format!(
+                "a file that is mapped shared can no longer be read: {errno}"
+            ))
+        };
+        let remaps = self.with_cx(tid, Wake::Ready, fs::remaps)?.map_err(unreadable)?;
+        for remap in remaps {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+            let args = [
+                remap.addr,
+                remap.len,
+                remap.prot as u64,
+                flags as u64,
+                u64::MAX,
+                0,
+            ];
+            self.task()?.inject_checked("mmap", libc::SYS_mmap, args)?;
+            self.layout_changed(Change::Mapped(remap.addr..remap.addr + remap.len));
+        }
+        self.with_cx(tid, Wake::Ready, fs::refresh_all)?
+            .map_err(unreadable)
     }
 
     fn map_host_file(&mut self, map: &MapFile, path: &Path) -> Result<i64, Failure> {

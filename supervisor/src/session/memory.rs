@@ -3,33 +3,55 @@
 use super::Options;
 use super::inputs::{InputRecord, RecordingHost};
 use crate::hooks;
+use std::ops::Range;
 use std::sync::Arc;
 use syscall_model::fs::{Attributes, Host, HostEntry, HostFile};
 use syscall_model::{Errno, Fault, GuestMemory};
 use tracee::Stopped;
 
 /// Memory of the stopped task.
-pub struct TaskMemory<'a>(tracee::Memory<'a>);
+pub struct TaskMemory<'a> {
+    memory: tracee::Memory<'a>,
+    /// What was written by force: checkpoints look for writes where the program can write only.
+    forced: Vec<Range<u64>>,
+}
 
 impl<'a> TaskMemory<'a> {
     pub fn new(task: &'a Stopped) -> Self {
-        Self(task.memory())
+        Self {
+            memory: task.memory(),
+            forced: Vec::new(),
+        }
+    }
+
+    /// Where memory was written by force.
+    pub fn forced(self) -> Vec<Range<u64>> {
+        self.forced
     }
 }
 
 impl GuestMemory for TaskMemory<'_> {
     fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), Fault> {
-        self.0.read(addr, out).map_err(|_| Fault(addr))
+        self.memory.read(addr, out).map_err(|_| Fault(addr))
     }
 
     fn write(&mut self, addr: u64, data: &[u8]) -> Result<(), Fault> {
-        self.0.write(addr, data).map_err(|_| Fault(addr))
+        self.memory.write(addr, data).map_err(|_| Fault(addr))
+    }
+
+    fn peek(&self, addr: u64, out: &mut [u8]) -> Result<(), Fault> {
+        self.memory.read_forced(addr, out).map_err(|_| Fault(addr))
+    }
+
+    fn poke(&mut self, addr: u64, data: &[u8]) -> Result<(), Fault> {
+        self.forced.push(addr..addr + data.len() as u64);
+        self.memory.write_forced(addr, data).map_err(|_| Fault(addr))
     }
 }
 
 impl hooks::GuestMemory for TaskMemory<'_> {
     fn read(&self, address: u64, buffer: &mut [u8]) -> Option<()> {
-        self.0.read(address, buffer).ok()
+        self.memory.read(address, buffer).ok()
     }
 }
 

@@ -118,6 +118,9 @@ pub struct Session {
     network: PeerNetwork,
     /// How often only time has passed since a peer was last spoken to, while clients were waited for.
     quiet: idle::Quiet,
+    idling: idle::Idling,
+    /// Operations since time last passed.
+    busy: u32,
     code: Code,
     options: Options,
     ended: Option<End>,
@@ -170,6 +173,8 @@ impl Session {
             loaded: pid,
             network,
             quiet: idle::Quiet::default(),
+            idling: idle::Idling::default(),
+            busy: 0,
             code: Code::new(options.preempt),
             options,
             ended: None,
@@ -264,6 +269,9 @@ impl Session {
             wake,
         };
         let result = work(&mut cx);
+        for range in mem.forced() {
+            self.layout_changed(layout::Change::Mapped(range));
+        }
         self.network.take_failure()?;
         Ok(result)
     }

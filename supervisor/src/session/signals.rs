@@ -4,6 +4,7 @@ use super::step::Flow;
 use super::{Crash, Session, TaskMemory};
 use crate::error::Failure;
 use crate::trace::End;
+use std::collections::BTreeSet;
 use syscall_model::signals::{Delivery, Disposition, SigInfo, Signals};
 use syscall_model::{GuestMemory, GuestMemoryExt, OnSignal, Pending, Tid, Wait};
 use tracee::Regs;
@@ -205,7 +206,29 @@ impl Session {
             tracing::warn!(signo, "a signal from outside was kept from the program");
             return Ok(Flow::Run(regs));
         }
+        let (signo, code) = self.beyond_a_file(signo, addr)?.unwrap_or((signo, code));
         self.fault(tid, SigInfo::fault(signo, code, addr), regs)
+    }
+
+    /// A fault in a shared mapping beyond the end of its file is what the kernel makes of it there, signal and code. For us the
+    /// memory is not accessible, so that something happens at all.
+    fn beyond_a_file(&mut self, signo: i32, addr: u64) -> Result<Option<(i32, i32)>, Failure> {
+        const BUS_ADRERR: i32 = 2;
+        let Some(prot) = self
+            .model
+            .fs
+            .beyond_the_end(addr)
+            .filter(|_| signo == libc::SIGSEGV)
+        else {
+            return Ok(None);
+        };
+        let mut written = BTreeSet::new();
+        self.note_writes(&mut written)?;
+        let writes = written
+            .iter()
+            .any(|&(start, size)| (start..start + size as u64).contains(&addr));
+        let needed = if writes { libc::PROT_WRITE } else { libc::PROT_READ };
+        Ok((prot & needed != 0).then_some((libc::SIGBUS, BUS_ADRERR)))
     }
 
     /// The running instruction earned a signal.

@@ -1,9 +1,9 @@
 //! The extended state without the task's memory: what a checkpoint saves beside the pages, and what identifies it.
 
 use super::debug::Debug;
-use super::idle::Quiet;
+use super::idle::{Idling, Quiet};
 use super::{Context, Crash, Session};
-use crate::code::{Code, Mapping};
+use crate::code::{Code, Mapping, read_maps};
 use crate::error::Failure;
 use crate::hooks::Blocked;
 use crate::trace::End;
@@ -12,6 +12,7 @@ use peers::PeerState;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use syscall_model::clock::Clock;
 use syscall_model::{Model, Tid};
 use tracee::{Stopped, XState};
 use xxhash_rust::xxh3::xxh3_128;
@@ -23,6 +24,8 @@ pub struct Snapshot {
     contexts: BTreeMap<Tid, Context>,
     peers: PeerState,
     quiet: Quiet,
+    idling: Idling,
+    busy: u32,
     loaded: Tid,
     /// Extended state of the loaded thread.
     xstate: XState,
@@ -34,6 +37,8 @@ pub struct Snapshot {
     locks: BTreeMap<Tid, Blocked>,
 }
 
+/// Memory is read in pieces of this many bytes.
+const PIECE: usize = 1 << 20;
 /// Bytes of a model without much in it.
 const TYPICAL: usize = 8 << 10;
 
@@ -60,6 +65,8 @@ impl Session {
             contexts: self.contexts.clone(),
             peers: self.network.state().clone(),
             quiet: self.quiet.clone(),
+            idling: self.idling.clone(),
+            busy: self.busy,
             loaded: self.loaded,
             xstate,
             code: self.code.clone(),
@@ -77,6 +84,8 @@ impl Session {
         self.contexts.clone_from(&snapshot.contexts);
         self.network.go_to(snapshot.peers.clone())?;
         self.quiet.clone_from(&snapshot.quiet);
+        self.idling.clone_from(&snapshot.idling);
+        self.busy = snapshot.busy;
         self.loaded = snapshot.loaded;
         self.code.clone_from(&snapshot.code);
         self.layout_version = snapshot.layout_version;
@@ -112,6 +121,39 @@ impl Session {
             context.xstate.as_ref().unwrap_or(&loaded).hash(&mut hasher);
         }
         self.ended.hash(&mut hasher);
+        Ok(xxh3_128(&hasher.0))
+    }
+
+    /// The identity of everything, memory too, but for the time. Costs a look at all that can be written.
+    pub(super) fn timeless_identity(&mut self) -> Result<u128, Failure> {
+        let mut model = self.model.clone();
+        model.clock = Clock::new(syscall_model::clock::DEFAULT_EPOCH_SECONDS);
+        for thread in model.threads.values_mut() {
+            thread.deadline = None;
+        }
+        let mut hasher = Gathered(Vec::with_capacity(TYPICAL));
+        model.hash(&mut hasher);
+        hasher.write_u128(self.network.state().id());
+        for (tid, context) in &self.contexts {
+            tid.hash(&mut hasher);
+            context.regs.hash(&mut hasher);
+        }
+        let own = self.own_ranges();
+        let task = self.task()?;
+        let mut piece = vec![0; PIECE];
+        for mapping in read_maps(task.pid())? {
+            let is_own = own.iter().any(|range| range.contains(&mapping.start));
+            if !mapping.writable || is_own {
+                continue;
+            }
+            let mut at = mapping.start;
+            while at < mapping.end {
+                let len = PIECE.min((mapping.end - at) as usize);
+                let read = task.memory().read_up_to(at, &mut piece[..len])?;
+                hasher.write_u128(xxh3_128(&piece[..read]));
+                at += len as u64;
+            }
+        }
         Ok(xxh3_128(&hasher.0))
     }
 

@@ -155,7 +155,7 @@ impl Session {
     }
 
     /// What the instruction at hand is about to write.
-    fn note_writes(&mut self, written: &mut BTreeSet<(u64, usize)>) -> Result<(), Failure> {
+    pub(super) fn note_writes(&mut self, written: &mut BTreeSet<(u64, usize)>) -> Result<(), Failure> {
         let task = self.task()?;
         let regs = *task.regs()?;
         let mut code = [0; 15];

@@ -131,6 +131,7 @@ impl Session {
                 }
             }
             (_, Some(WaitFor::Exit(other))) => format!("waits for thread {other} to end"),
+            (Pending::Call(call), _) if thread.idle_looks > 0 => format!("looks in {}", call.sysno.name()),
             (Pending::Call(call), _) => format!("waits in {}", call.sysno.name()),
             _ => self.doing(tid),
         }

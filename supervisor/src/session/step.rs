@@ -3,7 +3,7 @@
 use super::Session;
 use crate::error::Failure;
 use crate::trace::{End, Operation, Step};
-use syscall_model::{Pending, Tid};
+use syscall_model::{Call, Pending, Sysno, Tid};
 use tracee::{Outcome, Regs, Resume, Stop};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -19,6 +19,8 @@ pub(super) struct Transit {
     pub spins: Option<Tid>,
     /// Memory that others may use was unmapped.
     pub took_memory: bool,
+    /// It is a call that looks for something without waiting for it.
+    pub looks: bool,
 }
 
 impl Transit {
@@ -27,6 +29,21 @@ impl Transit {
             self.digest = xxh3_64_with_seed(&word.to_le_bytes(), self.digest);
         }
     }
+}
+
+/// What an operation came to.
+enum Effort {
+    /// It looked for something that is not there.
+    Vain,
+    /// Such loops do it too.
+    Neutral,
+    Real,
+}
+
+fn is_lock(name: &str) -> bool {
+    ["pthread_mutex_", "pthread_rwlock_", "pthread_spin_"]
+        .iter()
+        .any(|kind| name.starts_with(kind))
 }
 
 /// Where a thread is after its operation was performed.
@@ -68,7 +85,9 @@ impl Session {
         self.network.step_begins();
         self.model.clock.visible_operation();
         self.load(tid)?;
-        self.context(tid).spins = false;
+        let context = self.context(tid);
+        context.spins = false;
+        self.transit.looks = context.look.take().is_some();
         self.perform(tid)
     }
 
@@ -87,6 +106,7 @@ impl Session {
         }
         self.look_at_locks();
         self.moved(tid, &operation, before);
+        self.takes_time();
         self.network.moved(&self.model);
         self.settle()?;
         self.network.step_over(&self.model);
@@ -104,6 +124,7 @@ impl Session {
         self.transit = Transit::default();
         self.network.step_begins();
         self.progressed();
+        self.nobody_idles();
         self.settle()?;
         self.network.step_over(&self.model);
         Ok(Step {
@@ -121,6 +142,7 @@ impl Session {
             thread.yields_to.remove(&tid);
         }
         if !self.model.threads.contains_key(&tid) || self.ended.is_some() {
+            self.nobody_idles();
             return self.progressed();
         }
         let yielded = match operation {
@@ -132,8 +154,49 @@ impl Session {
         if !yielded {
             self.progressed();
         }
+        match self.effort(tid, operation, before) {
+            _ if yielded => {}
+            Effort::Vain => self.looked_in_vain(tid),
+            Effort::Neutral => {}
+            Effort::Real => self.nobody_idles(),
+        }
         if yielded || self.model.thread(tid).pending == Pending::Spin {
             self.yield_from(tid);
+        }
+    }
+
+    /// What an operation came to, as far as waiting by looking again and again goes.
+    fn effort(&mut self, tid: Tid, operation: &Operation, before: &Regs) -> Effort {
+        let looks = self.transit.looks;
+        let (call, result) = match operation {
+            // Loops take locks around what they look at.
+            Operation::Sync { name, .. } if is_lock(name) => return Effort::Neutral,
+            Operation::Call { number, args, result } => match Sysno::new(*number as usize) {
+                Some(sysno) => (Call::new(sysno, *args), *result),
+                None => return Effort::Real,
+            },
+            _ => return Effort::Real,
+        };
+        if looks && result == Some(0) {
+            return Effort::Vain;
+        }
+        let asked = (before.rip, call);
+        let refused = result == Some(-i64::from(libc::EAGAIN));
+        let context = self.context(tid);
+        let again = context.refused.as_ref() == Some(&asked);
+        context.refused = refused.then_some(asked);
+        match (refused, again) {
+            (true, true) => Effort::Vain,
+            (true, false) => Effort::Neutral,
+            _ => Effort::Real,
+        }
+    }
+
+    /// Something was done: nobody who looked for something knows that it is still not there.
+    fn nobody_idles(&mut self) {
+        self.model.clock.progressed();
+        for thread in self.model.threads.values_mut() {
+            thread.idle_looks = 0;
         }
     }
 

@@ -279,6 +279,10 @@ impl Walk {
                 None if *end == End::Deadlock => {
                     (thread.last.unwrap_or(thread.from), "can never go on".to_owned())
                 }
+                None if *end == End::Livelock => (
+                    thread.last.unwrap_or(thread.from),
+                    "looks again and again for what never comes".to_owned(),
+                ),
                 None if *end == End::Idle => (
                     thread.last.unwrap_or(thread.from),
                     "waits for clients, which have nothing more to say".to_owned(),

@@ -185,6 +185,7 @@ fn brief(outcome: &Value) -> String {
         (Some(status), _) => format!("exit {status}"),
         (_, Some(signal)) => format!("signal {signal}"),
         _ if outcome["deadlock"] == true => "deadlock".to_owned(),
+        _ if outcome["livelock"] == true => "livelock".to_owned(),
         _ => "no end".to_owned(),
     };
     let text = |field: &str| {

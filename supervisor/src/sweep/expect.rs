@@ -7,12 +7,16 @@ use crate::error::ExitCode;
 use serde::{Deserialize, Serialize};
 
 /// Every word that `expect` takes, and what it means.
-pub const WORDS: [(&str, &str); 14] = [
+pub const WORDS: [(&str, &str); 15] = [
     ("ok", "explored completely, nothing found"),
     ("violation", "a violation of any kind"),
     (ViolationKind::Crash.name(), "killed by a signal"),
     (ViolationKind::Assert.name(), "aborted, as by a failed assertion"),
     (ViolationKind::Deadlock.name(), "no thread can go on"),
+    (
+        ViolationKind::Livelock.name(),
+        "every thread waits, or looks for what never comes",
+    ),
     (
         ViolationKind::Race.name(),
         "unordered accesses to the same memory",

@@ -114,6 +114,8 @@ pub enum End {
     Cut,
     /// All wait for clients, and none has anything more to say.
     Idle,
+    /// All who can go on look for something, again and again, and it never comes.
+    Livelock,
 }
 
 impl fmt::Display for Operation {
@@ -158,6 +160,10 @@ impl fmt::Display for End {
             End::Exited(status) => write!(f, "exited with status {status}"),
             End::Killed(signal) => write!(f, "killed by signal {signal} ({})", signal_name(*signal)),
             End::Deadlock => write!(f, "deadlock: no thread can go on"),
+            End::Livelock => write!(
+                f,
+                "livelock: every thread waits, or looks again and again for what never comes"
+            ),
             End::Cut => write!(f, "stopped at the step limit"),
             End::Idle => write!(f, "idle: all wait for clients that have nothing more to say"),
         }

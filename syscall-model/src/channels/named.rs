@@ -144,6 +144,18 @@ pub fn heard_of(model: &mut Model, id: ChannelId, key: Key) {
     }
 }
 
+/// The socket that has heard from this client, if `id` has not: what `id` sends there goes on from what was said to the other.
+pub fn heard_by_another(model: &Model, id: ChannelId, client: &Endpoint) -> Option<(ChannelId, Key)> {
+    if socket::socket(model, id).correspondents.contains_key(client) {
+        return None;
+    }
+    let mut sockets = model.channels.sockets.iter();
+    sockets.find_map(|(&other, socket)| match socket.correspondents.get(client) {
+        Some(key @ Key::Accepted(_)) => Some((other, key.clone())),
+        _ => None,
+    })
+}
+
 /// A server's datagram socket that was connected to one client hears of no other: what others send goes to the next socket at the same address, if
 /// there is one. (What they had sent before stays where it is.)
 pub fn redirect_datagrams(model: &mut Model) {

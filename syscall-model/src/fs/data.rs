@@ -135,7 +135,11 @@ pub(crate) fn resize(cx: &mut Cx, node: &NodeId, size: u64) -> Result<(), Errno>
     shared::flush(cx, node)?;
     let now = cx.file_time();
     let ino = cx.model.fs.copy_up(cx.host, node)?;
+    let before = cx.model.fs.file_data(ino)?.size();
     cx.model.fs.resize(ino, size, now)?;
+    if size < before {
+        return shared::refresh_cut(cx, node);
+    }
     shared::refresh(cx, node)
 }
 

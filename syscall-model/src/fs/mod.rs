@@ -6,6 +6,7 @@
 //! changes; entries that did not change still come from the host directory beneath.
 
 mod apply;
+pub(crate) mod backing;
 mod content;
 pub(crate) mod data;
 mod host;
@@ -19,6 +20,7 @@ mod tree;
 mod virtual_files;
 
 pub use apply::{Change, apply, changes};
+pub use backing::{Remap, refresh_all, remaps};
 pub use content::{Base, FileData};
 pub use host::{Host, HostEntry, HostFile, RealHost};
 pub use locks::{LockOwner, LockRequest, Locks};
@@ -103,6 +105,8 @@ pub struct FileSystem {
     pub locks: Locks,
     /// Shared mappings of files, by address.
     shared: OrdMap<u64, SharedMapping>,
+    /// One of them covers more or less of its file than its memory shows; true during a call only.
+    pub resized: bool,
     /// Address space handed out to them.
     mapped_so_far: u64,
     pub umask: u32,
@@ -137,6 +141,7 @@ impl FileSystem {
             cwd: Cwd::Initial(config.cwd.as_slice().into()),
             locks: Locks::default(),
             shared: OrdMap::new(),
+            resized: false,
             mapped_so_far: 0,
             umask: config.umask,
             cpus: config.cpus,

@@ -7,9 +7,9 @@
 //! between two calls of one thread nobody else could have looked.
 
 use crate::fs::content::PAGE;
-use crate::fs::data;
 use crate::fs::node::NodeId;
 use crate::fs::{FileKey, FileSystem};
+use crate::fs::{backing, data};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use syscalls::Errno;
@@ -23,6 +23,10 @@ pub struct SharedMapping {
     pub node: NodeId,
     /// Mapped from a description that may write: `mprotect` can make it writable later.
     pub writable: bool,
+    /// The protection that the program gave it. What lies beyond the end of the file has another in the kernel.
+    pub prot: i32,
+    /// How much of it, from its start, has memory that shows the file; the pages after that lie beyond the file's end.
+    pub backed: u64,
 }
 
 impl SharedMapping {
@@ -30,7 +34,7 @@ impl SharedMapping {
         self.addr + self.len
     }
 
-    fn meets(&self, start: u64, end: u64) -> bool {
+    pub(super) fn meets(&self, start: u64, end: u64) -> bool {
         self.addr < end && start < self.end()
     }
 }
@@ -67,19 +71,19 @@ impl FileSystem {
         })
     }
 
-    fn mappings_of(&self, key: FileKey) -> Vec<SharedMapping> {
+    pub(super) fn mappings_of(&self, key: FileKey) -> Vec<SharedMapping> {
         let of_file = |mapping: &&SharedMapping| self.key(&mapping.node) == Some(key);
         self.shared.values().filter(of_file).cloned().collect()
     }
 
-    fn drop_mapping(&mut self, addr: u64) {
+    pub(crate) fn drop_mapping(&mut self, addr: u64) {
         if let Some(mapping) = self.shared.remove(&addr) {
             self.forget(&mapping.node);
         }
     }
 
     /// A range of memory is mapped anew or no longer mapped: what was visible there is cut away.
-    fn unmap(&mut self, start: u64, end: u64) {
+    pub(super) fn unmap(&mut self, start: u64, end: u64) {
         let cut: Vec<SharedMapping> = self
             .shared
             .values()
@@ -90,6 +94,7 @@ impl FileSystem {
             if old.addr < start {
                 self.add_mapping(SharedMapping {
                     len: start - old.addr,
+                    backed: old.backed.min(start - old.addr),
                     ..old.clone()
                 });
                 // The new record has taken the old one's place, but both counted as open.
@@ -103,6 +108,7 @@ impl FileSystem {
                     addr: end,
                     len: old.len - skipped,
                     offset: old.offset + skipped,
+                    backed: old.backed.saturating_sub(skipped),
                     ..old
                 });
             }
@@ -142,8 +148,8 @@ pub(crate) fn flush(cx: &mut Cx, node: &NodeId) -> Result<(), Errno> {
 
 /// The pages of a mapping that differ from the file, as far as the file goes.
 fn differences(cx: &Cx, mapping: &SharedMapping) -> Result<Vec<(u64, Vec<u8>)>, Errno> {
-    let in_file = data::node_bytes(cx, &mapping.node, None, mapping.offset, mapping.len as usize)?;
-    let in_memory = cx.mem.read_vec(mapping.addr, in_file.len())?;
+    let in_file = data::node_bytes(cx, &mapping.node, None, mapping.offset, mapping.backed as usize)?;
+    let in_memory = cx.mem.peek_vec(mapping.addr, in_file.len())?;
     let pages = in_memory.chunks(PAGE as usize).zip(in_file.chunks(PAGE as usize));
     Ok((0..)
         .zip(pages)
@@ -152,8 +158,18 @@ fn differences(cx: &Cx, mapping: &SharedMapping) -> Result<Vec<(u64, Vec<u8>)>, 
         .collect())
 }
 
-/// Fills all mappings of a file again after it changed.
+/// Fills all mappings of a file again after it changed, as far as they have memory for it: where that is too little or too
+/// much now, the supervisor maps it anew (see [`backing`]).
 pub(crate) fn refresh(cx: &mut Cx, node: &NodeId) -> Result<(), Errno> {
+    fill(cx, node, false)
+}
+
+/// The same for a file that became shorter: the rest of its last page is zeroed.
+pub(crate) fn refresh_cut(cx: &mut Cx, node: &NodeId) -> Result<(), Errno> {
+    fill(cx, node, true)
+}
+
+fn fill(cx: &mut Cx, node: &NodeId, cut: bool) -> Result<(), Errno> {
     if cx.model.fs.shared.is_empty() {
         return Ok(());
     }
@@ -161,15 +177,21 @@ pub(crate) fn refresh(cx: &mut Cx, node: &NodeId) -> Result<(), Errno> {
         return Ok(());
     };
     for mapping in cx.model.fs.mappings_of(key) {
-        let in_file = data::node_bytes(cx, &mapping.node, None, mapping.offset, mapping.len as usize)?;
-        let Ok(in_memory) = cx.mem.read_vec(mapping.addr, in_file.len()) else {
+        let mut in_file = data::node_bytes(cx, &mapping.node, None, mapping.offset, mapping.backed as usize)?;
+        let backed = backing::wanted(cx, &mapping)?;
+        cx.model.fs.resized |= backed != mapping.backed;
+        if cut {
+            in_file.resize(backed as usize, 0);
+        }
+        let Ok(in_memory) = cx.mem.peek_vec(mapping.addr, in_file.len()) else {
             cx.model.fs.drop_mapping(mapping.addr);
             continue;
         };
         let pages = in_memory.chunks(PAGE as usize).zip(in_file.chunks(PAGE as usize));
         for (i, (memory, file)) in (0..).zip(pages) {
             if memory != file {
-                cx.mem.write(mapping.addr + i * PAGE, file)?;
+                // Whatever the program may do with it: a mapping for reading shows what is written to the file.
+                cx.mem.poke(mapping.addr + i * PAGE, file)?;
             }
         }
     }

@@ -5,13 +5,13 @@
 
 use crate::call::Call;
 use crate::clock::Nanos;
-use crate::effect::{Effect, Outcome, Prepared};
+use crate::effect::{Effect, Outcome, Parking, Prepared};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::object::{Object, Touch};
 use crate::thread::Tid;
 use crate::timers::Timers;
-use crate::wait::{OnSignal, Wait, Wake};
+use crate::wait::{OnSignal, Wait, WaitFor, Wake};
 use syscalls::Errno;
 
 const SECOND: Nanos = 1_000_000_000;
@@ -253,12 +253,14 @@ fn clock_nanosleep_arguments(cx: &Cx, call: &Call) -> Result<Sleep, Errno> {
 
 /// A sleep of no time still parks: programs use it as a yield.
 fn prepare(cx: &Cx, sleep: Result<Sleep, Errno>) -> Prepared {
-    let now = cx.model.clock.now();
-    let wait = sleep
-        .ok()
-        .filter(|sleep| sleep.deadline > now)
-        .map(|sleep| Wait::sleep(Some(sleep.deadline), sleep.on_signal));
-    Prepared::visible(vec![Touch::read(Object::Clock)]).waiting(wait)
+    let prepared = Prepared::visible(vec![Touch::read(Object::Clock)]);
+    match sleep {
+        Ok(sleep) if sleep.deadline > cx.model.clock.now() => {
+            prepared.waiting(Some(Wait::sleep(Some(sleep.deadline), sleep.on_signal)))
+        }
+        Ok(_) => prepared.parking(Parking::Look(WaitFor::Nothing)),
+        Err(_) => prepared,
+    }
 }
 
 fn sleep(cx: &mut Cx, sleep: Result<Sleep, Errno>) -> Outcome {

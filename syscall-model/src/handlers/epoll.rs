@@ -104,7 +104,11 @@ pub fn prepare_wait(cx: &mut Cx, call: &Call) -> Prepared {
     let mut touched = touches(cx.model, ofd, Use::Poll);
     touched.push(Touch::write(Object::Channel(id.0)));
     let wait = timed::wait_at_parking(cx, patience, wait_for(ofd), OnSignal::Interrupt);
-    Prepared::visible(touched).waiting(wait.filter(|_| max_events(call).is_ok()))
+    let prepared = Prepared::visible(touched);
+    match max_events(call) {
+        Ok(_) => prepared.parking(wait),
+        Err(_) => prepared,
+    }
 }
 
 fn max_events(call: &Call) -> Result<usize, Errno> {

@@ -13,6 +13,8 @@ use syscalls::Errno;
 
 const PAGE: u64 = 4096;
 const MAP_TYPE: i32 = 0x0f;
+/// The size of the address space.
+const ADDRESSES: u64 = 1 << 47;
 
 /// Anonymous memory is nobody else's business; a mapped file is read.
 pub fn prepare_mmap(cx: &mut Cx, call: &Call) -> Prepared {
@@ -53,6 +55,12 @@ pub fn mmap(cx: &mut Cx, call: &Call) -> Outcome {
     let (len, prot, offset) = (call.word(1), call.int(2), call.word(5));
     if offset % PAGE != 0 || len == 0 {
         return Err(Errno::EINVAL);
+    }
+    if len > ADDRESSES {
+        return Err(Errno::ENOMEM);
+    }
+    if flags & libc::MAP_FIXED_NOREPLACE != 0 && cx.model.fs.shared_in(call.word(0), len) {
+        return Err(Errno::EEXIST);
     }
     let (_, description) = cx.model.files.lookup(call.fd(4))?;
     let Kind::File(file) = &description.kind else {
@@ -104,13 +112,19 @@ fn share(cx: &mut Cx, file: &OpenFile, map: &mut MapFile, writable: bool) -> Opt
         map.addr = cx.model.fs.choose_address(map.len);
         map.flags |= libc::MAP_FIXED_NOREPLACE;
     }
+    // Most programs that map more than there is never store to it; a file needs no reserve of memory.
+    map.flags |= libc::MAP_NORESERVE;
     cx.model.fs.add_mapping(SharedMapping {
         addr: map.addr,
         len: map.len.next_multiple_of(PAGE),
         offset: map.offset,
         node: file.node.clone(),
         writable,
+        prot: map.prot,
+        // As if the file went on to the end of the mapping; what does not is found when it is mapped.
+        backed: map.len.next_multiple_of(PAGE),
     });
+    cx.model.fs.resized = true;
     None
 }
 
@@ -154,6 +168,20 @@ pub fn prepare_shared(cx: &mut Cx, call: &Call) -> Prepared {
 
 pub fn munmap(cx: &mut Cx, call: &Call) -> Outcome {
     shared::unmap(cx, call.word(0), call.word(1))?;
+    Ok(Effect::Kernel)
+}
+
+/// `mprotect`, and `pkey_mprotect` without a key.
+pub fn mprotect(cx: &mut Cx, call: &Call) -> Outcome {
+    let (start, len, prot) = (call.word(0), call.word(1), call.int(2));
+    let end = start.saturating_add(len).checked_next_multiple_of(PAGE);
+    if let Some(end) = end.filter(|_| start.is_multiple_of(PAGE)) {
+        // The kernel has private memory there, and would not mind.
+        if !cx.model.fs.may_protect(start, end, prot) {
+            return Err(Errno::EACCES);
+        }
+        cx.model.fs.protect(start, end, prot);
+    }
     Ok(Effect::Kernel)
 }
 

@@ -3,6 +3,7 @@
 
 use crate::call::Call;
 use crate::effect::{Effect, Outcome};
+use crate::handlers::mapping;
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use syscalls::Errno;
@@ -15,6 +16,8 @@ pub fn madvise(cx: &mut Cx, call: &Call) -> Outcome {
     match call.int(2) {
         // A file keeps what it holds; the private memory that stands in for it must, too.
         libc::MADV_DONTNEED if cx.model.fs.shared_in(call.word(0), call.word(1)) => Effect::ok(),
+        // Only anonymous memory can be freed so, and the kernel would find some here.
+        libc::MADV_FREE if cx.model.fs.shared_in(call.word(0), call.word(1)) => Err(Errno::EINVAL),
         libc::MADV_NORMAL
         | libc::MADV_RANDOM
         | libc::MADV_SEQUENTIAL
@@ -79,9 +82,9 @@ pub fn mlockall(_: &mut Cx, call: &Call) -> Outcome {
 }
 
 /// Key -1 is a plain `mprotect`, which the kernel runs; there are no other keys.
-pub fn pkey_mprotect(_: &mut Cx, call: &Call) -> Outcome {
+pub fn pkey_mprotect(cx: &mut Cx, call: &Call) -> Outcome {
     if call.int(3) == -1 {
-        Ok(Effect::Kernel)
+        mapping::mprotect(cx, call)
     } else {
         Err(Errno::EINVAL)
     }

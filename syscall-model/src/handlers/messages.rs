@@ -2,7 +2,9 @@
 
 use super::accept::await_clients;
 use super::control_messages::{self as control, Control};
-use super::sockets::{destination, encoded, object, read_address, socket_of, write_address};
+use super::sockets::{
+    connect_to, destination, encoded, object, reached_by_connect, read_address, socket_of, write_address,
+};
 use crate::call::Call;
 use crate::channels::io::{self, blocking};
 use crate::channels::socket::{self, Link, Received, Socket, Style};
@@ -54,6 +56,15 @@ impl Header {
         })
     }
 
+    /// `sendto(fd, buf, len, flags, addr, addrlen)`.
+    fn to(call: &Call) -> Self {
+        Self {
+            name: call.word(4),
+            name_len: call.uint(5),
+            ..Self::plain(call)
+        }
+    }
+
     fn plain(call: &Call) -> Self {
         Self {
             at: 0,
@@ -103,9 +114,38 @@ fn prepare(cx: &mut Cx, call: &Call, how: Use, wait: impl Fn(OfdId, Option<Nanos
 }
 
 pub fn prepare_send(cx: &mut Cx, call: &Call) -> Prepared {
-    prepare(cx, call, Use::Write, |ofd, deadline| {
+    let mut prepared = prepare(cx, call, Use::Write, |ofd, deadline| {
         io::room_wait(ofd, 1, deadline)
-    })
+    });
+    let header = match call.sysno {
+        Sysno::sendto => Ok(Header::to(call)),
+        _ => Header::read(cx, call.word(1)),
+    };
+    if let (Ok(header), Ok((ofd, id))) = (header, socket_of(cx, call.fd(0))) {
+        if flags(call) & libc::MSG_FASTOPEN != 0 {
+            let len = u64::from(header.name_len);
+            prepared.touches.extend(touches(cx.model, ofd, Use::Change));
+            prepared
+                .touches
+                .extend(reached_by_connect(cx, call.fd(0), header.name, len));
+        }
+        prepared.touches.extend(gone_on_from(cx, call.fd(0), id, &header));
+    }
+    prepared
+}
+
+/// The first datagram to a client that another socket has heard from goes on from there: who does that first is told apart.
+fn gone_on_from(cx: &Cx, fd: i32, id: ChannelId, header: &Header) -> Option<Touch> {
+    let socket = object(cx, fd).ok()?;
+    if socket.style != Style::Datagram || !socket.is_inet() {
+        return None;
+    }
+    let to = match check_destination(cx, fd, header).ok()? {
+        Some(to) => to,
+        None => socket.remote.clone()?,
+    };
+    let (other, _) = named::heard_by_another(cx.model, id, &to.destination())?;
+    Some(Touch::write(Object::Channel(other.0)))
 }
 
 pub fn prepare_receive(cx: &mut Cx, call: &Call) -> Prepared {
@@ -114,10 +154,7 @@ pub fn prepare_receive(cx: &mut Cx, call: &Call) -> Prepared {
 
 /// `sendto(fd, buf, len, flags, addr, addrlen)`.
 pub fn sendto(cx: &mut Cx, call: &Call) -> Outcome {
-    let mut header = Header::plain(call);
-    header.name = call.word(4);
-    header.name_len = call.uint(5);
-    send(cx, call.fd(0), &header, flags(call))
+    send(cx, call.fd(0), &Header::to(call), flags(call))
 }
 
 /// `sendmsg(fd, msg, flags)`.
@@ -129,6 +166,10 @@ pub fn sendmsg(cx: &mut Cx, call: &Call) -> Outcome {
 
 fn send(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
     let (ofd, id) = socket_of(cx, fd)?;
+    // A call that waits has connected already: something went out before there was no more room.
+    if flags & libc::MSG_FASTOPEN != 0 && cx.thread().progress == 0 {
+        connect_first(cx, fd, header)?;
+    }
     let to = check_destination(cx, fd, header)?;
     if flags & libc::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
@@ -150,6 +191,25 @@ fn send(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
     }
     let may_wait = blocking(cx.model, ofd) && flags & libc::MSG_DONTWAIT == 0;
     io::finish_write(cx, ofd, sent, data.len(), 1, may_wait)
+}
+
+/// TCP Fast Open: a stream socket that is not connected is, and then sends. The data may go out with the request only to who has a cookie of
+/// an earlier connection, which nobody has here, so that a socket which does not wait is told to try again, as by `connect`.
+fn connect_first(cx: &mut Cx, fd: i32, header: &Header) -> Result<(), Errno> {
+    let socket = object(cx, fd)?;
+    if socket.style != Style::Stream || !socket.is_inet() {
+        return Ok(());
+    }
+    let named = header.name != 0 && header.name_len != 0;
+    if !named {
+        let connected = socket.link != Link::Unconnected;
+        return Err(if connected { Errno::EISCONN } else { Errno::EINVAL });
+    }
+    let raw = read_address(cx, header.name, u64::from(header.name_len))?;
+    if raw.starts_with(&(libc::AF_UNSPEC as u16).to_le_bytes()) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    connect_to(cx, fd, header.name, u64::from(header.name_len)).map(drop)
 }
 
 /// A connection takes no other address; a datagram of the Internet goes where it says.

@@ -75,7 +75,7 @@ pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
     let on = wait_for(cx, &entries);
     let bad = on.is_none();
     let wait = timed::wait_at_parking(cx, patience, on.unwrap_or(WaitFor::Nothing), on_signal(call));
-    prepared.waiting(wait.filter(|_| !bad))
+    if bad { prepared } else { prepared.parking(wait) }
 }
 
 pub fn poll(cx: &mut Cx, call: &Call) -> Outcome {

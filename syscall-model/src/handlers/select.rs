@@ -111,7 +111,7 @@ pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
         .iter()
         .flat_map(|&(_, id, _)| touches(cx.model, id, Use::Poll));
     let prepared = Prepared::visible(touched.collect());
-    prepared.waiting(timed::wait_at_parking(
+    prepared.parking(timed::wait_at_parking(
         cx,
         patience,
         wait_for(&watched),

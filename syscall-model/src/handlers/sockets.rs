@@ -157,22 +157,35 @@ pub fn destination(cx: &Cx, socket: &Socket, raw: &[u8]) -> Result<Endpoint, Err
 /// A connect changes its socket, the listener that it finds, and the count of connections to its destination.
 pub fn prepare_connect(cx: &mut Cx, call: &Call) -> Prepared {
     let mut prepared = prepare(cx, call, Use::Change);
-    let found = object(cx, call.fd(0)).and_then(|socket| {
-        let raw = read_address(cx, call.word(1), call.word(2))?;
+    let reached = reached_by_connect(cx, call.fd(0), call.word(1), call.word(2));
+    prepared.touches.extend(reached);
+    prepared
+}
+
+/// What a connect to an address touches beside its socket.
+pub fn reached_by_connect(cx: &Cx, fd: i32, addr: u64, len: u64) -> Vec<Touch> {
+    let found = object(cx, fd).and_then(|socket| {
+        let raw = read_address(cx, addr, len)?;
         destination(cx, socket, &raw)
     });
-    if let Ok(to) = found {
-        let listener = named::receiver(cx.model, &to).map(|id| Touch::write(Object::Channel(id.0)));
-        prepared.touches.extend(listener);
-        prepared.touches.push(Touch::write(Object::Destination(to)));
-    }
-    prepared
+    let Ok(to) = found else {
+        return Vec::new();
+    };
+    let listener = named::receiver(cx.model, &to).map(|id| Touch::write(Object::Channel(id.0)));
+    listener
+        .into_iter()
+        .chain([Touch::write(Object::Destination(to))])
+        .collect()
 }
 
 /// `connect(fd, addr, len)`.
 pub fn connect(cx: &mut Cx, call: &Call) -> Outcome {
-    let (ofd, id) = socket_of(cx, call.fd(0))?;
-    let raw = read_address(cx, call.word(1), call.word(2))?;
+    connect_to(cx, call.fd(0), call.word(1), call.word(2))
+}
+
+pub fn connect_to(cx: &mut Cx, fd: i32, addr: u64, len: u64) -> Outcome {
+    let (ofd, id) = socket_of(cx, fd)?;
+    let raw = read_address(cx, addr, len)?;
     let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
     if netlink::is_netlink(socket) {
         netlink::connect(cx.model, id, &raw)?;
@@ -192,7 +205,7 @@ pub fn connect(cx: &mut Cx, call: &Call) -> Outcome {
         socket.link != Link::Unconnected || socket.listening.is_some(),
     );
     if socket.connection_based() && busy {
-        let to = destination(cx, object(cx, call.fd(0))?, &raw);
+        let to = destination(cx, object(cx, fd)?, &raw);
         return Err(if to == Err(Errno::EINVAL) {
             Errno::EINVAL
         } else {
@@ -200,7 +213,7 @@ pub fn connect(cx: &mut Cx, call: &Call) -> Outcome {
         });
     }
     socket.take_error()?;
-    let to = destination(cx, object(cx, call.fd(0))?, &raw)?;
+    let to = destination(cx, object(cx, fd)?, &raw)?;
     if style == Style::Datagram && family != libc::AF_UNIX {
         // Nothing is sent, so nobody is asked.
         named::datagram_name(cx.model, id, &to);

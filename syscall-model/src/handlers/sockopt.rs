@@ -161,8 +161,23 @@ fn set_protocol_option(
     };
     value.resize(4, 0);
     let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
+    if level == libc::IPPROTO_TCP && !may_open_fast(socket, option, &value, len) {
+        return Err(Errno::EINVAL);
+    }
     socket.options.plain.insert((level, option), value);
     Effect::ok()
+}
+
+/// What the kernel asks of the options of TCP Fast Open; they make no difference, for nobody ever has a cookie.
+fn may_open_fast(socket: &Socket, option: i32, value: &[u8], len: usize) -> bool {
+    let closed = socket.link == Link::Unconnected && socket.listening.is_none();
+    let is_flag = matches!(value, [0 | 1, 0, 0, 0]) && len >= 4;
+    match option {
+        libc::TCP_FASTOPEN => len >= 4 && (closed || socket.listening.is_some()),
+        libc::TCP_FASTOPEN_CONNECT => is_flag && closed,
+        libc::TCP_FASTOPEN_NO_COOKIE => is_flag && (closed || socket.listening.is_some()),
+        _ => true,
+    }
 }
 
 /// Does a socket have options of this level?

@@ -4,7 +4,7 @@
 //! swaps the mask, the handler itself ends the wait with [`finish`].
 
 use crate::clock::Nanos;
-use crate::effect::{Effect, Outcome};
+use crate::effect::{Effect, Outcome, Parking};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::signals::Signals;
@@ -52,14 +52,17 @@ impl Patience {
     }
 }
 
-/// The wait of a call that parks now, `None` if it never waits.
-pub fn wait_at_parking(cx: &mut Cx, patience: Patience, on: WaitFor, on_signal: OnSignal) -> Option<Wait> {
+/// The wait of a call that parks now.
+pub fn wait_at_parking(cx: &mut Cx, patience: Patience, on: WaitFor, on_signal: OnSignal) -> Parking {
     let deadline = match patience {
         Patience::For(nanos) => Some(cx.model.clock.now().saturating_add(nanos)),
         Patience::Forever => None,
     };
     cx.thread().deadline = deadline;
-    (patience != Patience::For(0)).then_some(Wait {
+    if patience == Patience::For(0) {
+        return Parking::Look(on);
+    }
+    Parking::Wait(Wait {
         on,
         deadline,
         on_signal,

@@ -169,6 +169,13 @@ fn pull_datagrams(
     changed
 }
 
+/// The way from this socket to a client that another one has heard of: servers answer from a new socket, so as to have one for each client.
+fn go_on(model: &Model, net: &mut dyn Network, id: ChannelId, to: &Endpoint) -> Option<Key> {
+    let at = model.channels.sockets.get(&id)?.name.as_ref()?;
+    let (_, with) = named::heard_by_another(model, id, to)?;
+    Some(net.go_on_from(&with, at)?.key)
+}
+
 /// A datagram to a peer: the first one to a destination makes the connection. Nobody there: the sender hears of it when it
 /// next uses the socket, if it is connected.
 fn send_datagram(model: &mut Model, net: &mut dyn Network, id: ChannelId, to: Endpoint, data: &[u8]) {
@@ -178,7 +185,7 @@ fn send_datagram(model: &mut Model, net: &mut dyn Network, id: ChannelId, to: En
     debug_assert_eq!(socket.style, Style::Datagram);
     let key = match socket.correspondents.get(&to) {
         Some(key) => Ok(key.clone()),
-        None => net.connect(&to),
+        None => go_on(model, net, id, &to).map_or_else(|| net.connect(&to), Ok),
     };
     let Some(socket) = model.channels.sockets.get_mut(&id) else {
         return;

@@ -69,6 +69,9 @@ pub trait Network {
     /// Does a client wait to be accepted here, or has one written here that was not heard of before?
     fn acceptable(&mut self, at: &Endpoint) -> bool;
     fn accept(&mut self, at: &Endpoint) -> Option<Accepted>;
+    /// The program writes to a client that it knows by `with` from another of its datagram sockets, the one at `at`: a connection of its own. `None`
+    /// if there is no such client.
+    fn go_on_from(&mut self, with: &Key, at: &Endpoint) -> Option<Accepted>;
     fn write(&mut self, key: &Key, data: &[u8]);
     /// The program says no more on this connection.
     fn finish(&mut self, key: &Key);
@@ -101,6 +104,10 @@ impl Network for NoNetwork {
     }
 
     fn accept(&mut self, _: &Endpoint) -> Option<Accepted> {
+        None
+    }
+
+    fn go_on_from(&mut self, _: &Key, _: &Endpoint) -> Option<Accepted> {
         None
     }
 

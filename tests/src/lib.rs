@@ -9,6 +9,7 @@
 
 pub mod browser;
 pub mod combinations;
+pub mod debian;
 pub mod directives;
 pub mod documents;
 pub mod guests;

@@ -37,17 +37,9 @@ fn main() -> Result<ExitCode> {
     }
     debian::install(&programs)?;
     let results = judge_all(programs, options.jobs)?;
-    let mut is_right = true;
-    for (program, result) in &results {
-        let checked = match result {
-            Ok(verdict) => program.check(verdict),
-            Err(error) => Err(anyhow::anyhow!("it cannot be tried: {error:#}")),
-        };
-        if let Err(error) = checked {
-            is_right = false;
-            println!("\n{}: {error:#}", program.name);
-        }
-    }
+    let is_right = results
+        .iter()
+        .all(|(program, result)| is_expected(program, result).is_ok());
     let known: Vec<(Program, Verdict)> = results
         .into_iter()
         .filter_map(|(program, result)| Some((program, result.ok()?)))
@@ -64,6 +56,14 @@ fn main() -> Result<ExitCode> {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// Whether this is what the list says of the program.
+fn is_expected(program: &Program, result: &Result<Verdict>) -> Result<()> {
+    match result {
+        Ok(verdict) => program.check(verdict),
+        Err(error) => bail!("it cannot be tried: {error:#}"),
+    }
 }
 
 fn options() -> Result<Options> {
@@ -122,6 +122,9 @@ fn judge_all(programs: Vec<Program>, jobs: usize) -> Result<Vec<Tried>> {
                         program.name,
                         begun.elapsed().as_secs_f64()
                     );
+                    if let Err(error) = is_expected(program, &result) {
+                        println!("{}: {error:#}\n", program.name);
+                    }
                     if let Ok(mut done) = done.lock() {
                         done.push((nth, (program.clone(), result)));
                     }

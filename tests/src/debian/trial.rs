@@ -24,6 +24,9 @@ pub const SEEDS: [u64; 3] = [1, 2, 3];
 /// A run that takes longer hangs, for all we know. The slowest programs of the list take a tenth of it on a quiet machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
+/// For what is known to differ, which may mean that it does not end.
+const SHORT_LIMIT: Duration = Duration::from_secs(20);
+
 /// How long a native server may take to end when it is told to; it is killed then, and nothing depends on it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -279,7 +282,11 @@ impl<'a> Place<'a> {
         }
         self.environment(&mut command, &ports);
         command.arg("--").arg(file).args(arguments);
-        let finished = match process::run(command, LIMIT) {
+        let limit = match self.program.differs {
+            Some(_) => SHORT_LIMIT,
+            None => LIMIT,
+        };
+        let finished = match process::run(command, limit) {
             Ok(finished) => finished,
             Err(error) => return Ok(Supervised::Failed(format!("{error:#}"))),
         };

@@ -195,10 +195,14 @@ impl<'a> Place<'a> {
         let stdin = self.stdin()?;
         command.args(arguments).stdin(fs::File::open(stdin)?);
         self.environment(&mut command, &ports);
+        let server = self.start_server(&ports)?;
         let (finished, client) = match self.client(&ports) {
             Some(client) => self.serve(command, &client, &ports)?,
-            None => (self.with_server(command, &ports)?, None),
+            None => (process::run(command, LIMIT)?, None),
         };
+        if let Some(server) = server {
+            server.stop(PATIENCE)?;
+        }
         let code = format!("[exit {}]", self.program.exit);
         match &client {
             Some(printed) => ensure!(
@@ -226,17 +230,19 @@ impl<'a> Place<'a> {
         self.reduce(observed, client, &ports)
     }
 
-    /// A tool, or a client with its server.
-    fn with_server(&self, command: Command, ports: &Ports) -> Result<Finished> {
+    /// The real server that the program talks to, if there is one, listening.
+    fn start_server(&self, ports: &Ports) -> Result<Option<Background>> {
         let Some(server) = &self.program.server else {
-            return process::run(command, LIMIT);
+            return Ok(None);
         };
         let server = self.shell(&format!("exec {}", self.fill(server, ports)));
         let mut server = Background::start(server, &self.scratch.beside("server"))?;
-        server.wait_for_port(ports.port, LIMIT).context("the server")?;
-        let finished = process::run(command, LIMIT)?;
-        server.stop(PATIENCE)?;
-        Ok(finished)
+        let port = match self.program.kind {
+            Kind::Server => ports.second,
+            Kind::Tool | Kind::Client => ports.port,
+        };
+        server.wait_for_port(port, LIMIT).context("the server")?;
+        Ok(Some(server))
     }
 
     /// A server under test, and what its client printed.

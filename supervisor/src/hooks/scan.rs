@@ -8,6 +8,8 @@
 //! 2. outside of such functions, the instruction is reached from a direct call or jump of trusted code, or the entry point;
 //! 3. in a file that tells of few of its functions (stripped, no unwind entries), what is left is swept in a line, and only the rare patterns (atomics, `pause`) count there,
 //!    where the bytes up to the next return or jump read as valid code. Loads and stores do not: almost any bytes look like one.
+//!    A section in which the sweep meets data all the time (GHC puts a table in front of every function) is not swept at all: an immediate operand
+//!    that is read from its middle looks like an `xchg` often enough.
 
 use std::ops::Range;
 use std::path::Path;
@@ -327,7 +329,8 @@ impl<'m, 'a> Scanner<'m, 'a> {
     fn sweep_rest(&mut self) {
         for index in 0..self.module.code.len() {
             let code: Code<'a> = self.module.code[index];
-            let mut position = 0;
+            let (mut position, mut read, mut unreadable) = (0, 0, 0);
+            let before = self.swept.len();
             let mut pending: Vec<Site> = Vec::new();
             let mut decoder = Decoder::with_ip(64, code.bytes, code.vaddr, DecoderOptions::NONE);
             while position < code.bytes.len() {
@@ -343,6 +346,7 @@ impl<'m, 'a> Scanner<'m, 'a> {
                 decoder.set_ip(vaddr);
                 let instruction = decoder.decode();
                 if instruction.is_invalid() {
+                    unreadable += 1;
                     pending.clear();
                     position = (((vaddr | 15) + 1) - code.vaddr) as usize;
                     continue;
@@ -353,6 +357,10 @@ impl<'m, 'a> Scanner<'m, 'a> {
                     self.swept.append(&mut pending);
                 }
                 position += instruction.len();
+                read += instruction.len();
+            }
+            if is_mixed_with_data(read, unreadable) {
+                self.swept.truncate(before);
             }
         }
     }
@@ -458,6 +466,14 @@ fn core_insn(instruction: &Instruction) -> Option<CoreInsn> {
         }),
         _ => None,
     }
+}
+
+/// Whether so much of what was swept is no instruction that what seems to be one may be data as well. Compilers put no data between functions, but
+/// for a table here and there of hand-written assembly.
+fn is_mixed_with_data(read: usize, unreadable: usize) -> bool {
+    const A_FEW: usize = 16;
+    const BYTES_OF_CODE_PER_TABLE: usize = 4096;
+    unreadable > A_FEW && unreadable > read / BYTES_OF_CODE_PER_TABLE
 }
 
 /// Whether control never goes on to the next instruction.

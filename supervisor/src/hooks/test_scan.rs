@@ -457,6 +457,30 @@ fn tables_between_functions_are_left_alone() {
     assert!(own_sites(&plan).0.len() > 100);
 }
 
+/// A stripped program without unwind entries, of many functions with an atomic instruction in each; `table` stands in front of each.
+fn swept_sites_with(table: &str) -> usize {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let functions = format!(".rept 64\n{table}\nlock incl (%rdi)\nret\n.endr\n");
+    let source = format!(
+        "__asm__(\".globl _start\\n_start: ret\\n{}\");",
+        functions.replace('\n', "\\n")
+    );
+    let flags = ["-nostdlib", "-static", "-s", "-fno-asynchronous-unwind-tables"];
+    let program = compile("gcc", "gcc", dir.path(), "tables", &source, &flags);
+    let plan = scan_module(&program, ModuleRole::Own, Preempt::Sync).expect("scans");
+    plan.swept
+}
+
+#[test]
+fn code_that_is_mixed_with_tables_is_not_swept() {
+    // `06` is no instruction in 64-bit mode; the rest of the table looks like an xchg and a return.
+    assert_eq!(
+        swept_sites_with(".balign 16\n.byte 6\n.balign 16\n.byte 0x87, 7, 0xc3"),
+        0
+    );
+    assert_eq!(swept_sites_with(".balign 16"), 64);
+}
+
 #[test]
 fn what_is_no_module_is_refused() {
     assert!(matches!(

@@ -35,6 +35,9 @@ fn main() -> ExitCode {
     println!("part {part} of the list, because {reason}; to run it again: {VARIABLE}={part}");
     let mut trials = vec![
         networked::trial("the_list_is_broad".into(), &tracefork, |_| is_broad()),
+        networked::trial("nearly_all_are_the_same".into(), &tracefork, |_| {
+            is_nearly_all_same()
+        }),
         networked::trial("the_page_has_every_program".into(), &tracefork, |_| is_on_page()),
     ];
     // At once, before anything runs: an installation replaces files under running programs.
@@ -61,7 +64,7 @@ fn kind_name(program: &Program) -> &'static str {
     }
 }
 
-/// What the list promises: enough programs, of every kind and language, nearly all of them the same as natively.
+/// What the list promises: enough programs, of every kind and language.
 fn is_broad() -> Result<()> {
     let programs = debian::programs()?;
     ensure!(programs.len() >= PROGRAMS, "only {} programs", programs.len());
@@ -73,6 +76,23 @@ fn is_broad() -> Result<()> {
         let count = programs.iter().filter(|program| program.kind == kind).count();
         ensure!(count >= 20, "only {count} are {kind:?}s");
     }
+    Ok(())
+}
+
+/// Of the programs that start no second process, at least 94 % are the same as natively.
+fn is_nearly_all_same() -> Result<()> {
+    let path = table::page_file();
+    let rows = table::rows(&std::fs::read_to_string(&path).with_context(|| path.display().to_string())?);
+    let alone: Vec<&String> = rows
+        .values()
+        .filter(|row| !table::is_second_process(row))
+        .collect();
+    let same = alone.iter().filter(|row| row.as_str() == "same").count();
+    ensure!(
+        100 * same >= 94 * alone.len(),
+        "only {same} of {} are the same",
+        alone.len()
+    );
     Ok(())
 }
 

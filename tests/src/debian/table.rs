@@ -10,6 +10,9 @@ use super::{Kind, Program};
 /// What every message has that tells of a second process (`docs/errors.md`).
 const SECOND_PROCESS: &str = "a second process is not modelled";
 
+/// How the result of such a program begins on the page.
+const REFUSED_SECOND: &str = "refused, second process";
+
 /// Where the page is.
 pub fn page_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/debian.md")
@@ -100,7 +103,7 @@ fn result(program: &Program, verdict: &Verdict) -> String {
     match verdict {
         Verdict::Same => "same".to_owned(),
         Verdict::Stops(message) if message.contains(SECOND_PROCESS) => {
-            format!("refused, second process: {}", why(&program.stops))
+            format!("{REFUSED_SECOND}: {}", why(&program.stops))
         }
         Verdict::Stops(_) => format!("refused: {}", why(&program.stops)),
         Verdict::Differs(_) => format!("differs: {}", why(&program.differs)),
@@ -133,6 +136,11 @@ pub fn rows(page: &str) -> BTreeMap<String, String> {
     found
         .filter(|(name, _)| name != "program" && name != "---")
         .collect()
+}
+
+/// Whether this result on the page is that of a program that starts a second process.
+pub fn is_second_process(result: &str) -> bool {
+    result.starts_with(REFUSED_SECOND)
 }
 
 /// How the row of this program begins, if the page is true.

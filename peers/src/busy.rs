@@ -171,15 +171,21 @@ mod tests {
         found
     }
 
-    const READY: &str = "import os, select, socket; os.write(1, b'ok\\n')";
+    /// What a program has to do before it is ready is not looked at.
+    fn program(before: &str, forever: &str) -> String {
+        format!("import os, select, socket\n{before}\nos.write(1, b'ok\\n')\nwhile True:\n  {forever}")
+    }
 
     #[test]
     fn who_looks_again_and_again_is_told_from_who_works() {
-        let looks = "a, b = socket.socketpair()\nwhile True: select.select([a], [b], [])";
-        assert!(of(&format!("{READY}\n{looks}")));
-        let computes = "n = 0\nwhile True: n += 1";
-        assert!(!of(&format!("{READY}\n{computes}")));
-        let works = "f = os.open('/dev/null', os.O_WRONLY)\nwhile True:\n  os.write(f, b'x'); select.select([], [f], [])";
-        assert!(!of(&format!("{READY}\n{works}")));
+        let looks = program("a, b = socket.socketpair()", "select.select([a], [b], [])");
+        // On a loaded machine it may not come to enough calls in time; whoever asks then asks again.
+        assert!((0..20).any(|_| of(&looks)));
+        assert!(!of(&program("n = 0", "n += 1")));
+        let works = program(
+            "f = os.open('/dev/null', os.O_WRONLY)",
+            "os.write(f, b'x'); select.select([], [f], [])",
+        );
+        assert!(!of(&works));
     }
 }

@@ -9,7 +9,7 @@ use crate::hooks::{GpRegs, Gpr, ModuleRole, PlanCache, Preempt, ScratchLayout, S
 use goblin::container::{Container, Ctx, Endian};
 use goblin::elf::program_header::{PT_LOAD, ProgramHeader};
 use iced_x86::Register;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,6 +47,8 @@ pub struct Module {
 #[derive(Clone)]
 pub struct Code {
     preempt: Preempt,
+    /// Under [`Preempt::Auto`]: the loads and stores that are parking points.
+    watched: Arc<BTreeSet<u64>>,
     plans: PlanCache,
     layout: ScratchLayout,
     sites: Arc<BTreeMap<u64, Installed>>,
@@ -64,9 +66,14 @@ impl Installed {
 }
 
 impl Code {
-    pub fn new(preempt: Preempt) -> Self {
+    pub fn new(preempt: Preempt, watched: Arc<BTreeSet<u64>>) -> Self {
         Self {
-            preempt,
+            // Nothing to look for is nothing to read the code for.
+            preempt: match preempt {
+                Preempt::Auto if watched.is_empty() => Preempt::Sync,
+                preempt => preempt,
+            },
+            watched,
             plans: PlanCache::new(),
             layout: ScratchLayout::new(),
             sites: Arc::default(),
@@ -109,6 +116,13 @@ impl Code {
         self.sites
             .range(range)
             .map(|(address, site)| (*address, site.original))
+    }
+
+    /// Is there a hook at `pthread_join`?
+    pub fn has_join(&self) -> bool {
+        self.sites
+            .values()
+            .any(|site| matches!(site.kind, SiteKind::Join))
     }
 
     /// Where the C library's standard streams are.
@@ -200,7 +214,7 @@ impl Code {
         let sites: Vec<Site> = plan
             .sites
             .iter()
-            .filter(|site| range.contains(&run_time(site)))
+            .filter(|site| range.contains(&run_time(site)) && self.is_wanted(site, run_time(site)))
             .copied()
             .collect();
         if sites.is_empty() {
@@ -209,6 +223,11 @@ impl Code {
         let span = plan.span.start.wrapping_add(bias)..plan.span.end.wrapping_add(bias);
         self.reserve(task, span, sites.len())?;
         self.install(task, &range, &sites, bias)
+    }
+
+    fn is_wanted(&self, site: &Site, address: u64) -> bool {
+        let is_plain = matches!(site.kind, SiteKind::Memory(_));
+        !is_plain || self.preempt == Preempt::Memory || self.watched.contains(&address)
     }
 
     /// Sees to it that there is room for the displaced instructions near the module.

@@ -147,6 +147,7 @@ impl Execution {
             traffic: self.session.network().traffic(),
             inputs: self.session.host().inputs(),
             machine: Machine::this(),
+            watched: (*options.watched).clone(),
         })
     }
 }

@@ -1,5 +1,6 @@
 //! The JSON result, as CLI.md documents it.
 
+use crate::check::scout::Race;
 use crate::network::Peers;
 use peers::CacheMode;
 use serde::Serialize;
@@ -22,6 +23,10 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
     pub outcomes: Vec<Outcome>,
+    /// Accesses to memory that nothing orders.
+    pub races: Vec<Race>,
+    /// What may be wrong with the program, though it is no violation.
+    pub warnings: Vec<String>,
     /// What a reader must know to trust the verdict: which limit was hit, what was not done and why.
     pub notes: Vec<String>,
     pub time_s: f64,
@@ -113,7 +118,7 @@ pub struct Violation {
 }
 
 /// One result that the program can have.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Outcome {
     pub exit: Option<i32>,
     pub signal: Option<i32>,

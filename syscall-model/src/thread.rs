@@ -20,6 +20,8 @@ pub enum Pending {
     Hook(u64),
     /// Its call is decided and returns this value.
     Return(i64),
+    /// It has made the thread with this number, which may run before the call returns.
+    Created(i64),
     /// It was taken out of a spin loop, with its registers as they are.
     Spin,
     /// It is the one that runs.

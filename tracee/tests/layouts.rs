@@ -297,10 +297,11 @@ fn the_compacted_format_is_taken_too() {
 fn a_header_that_the_processor_refuses_is_refused() {
     for machine in MACHINES {
         let state = machine.busy(0);
-        let damages: [&dyn Fn(&mut [u8]); 3] =
-            [&|header| header[7] |= 0x40, &|header| header[8] = 1, &|header| {
-                header[40] = 1
-            }];
+        let damages: [fn(&mut [u8]); 3] = [
+            |header| header[7] |= 0x40,
+            |header| header[8] = 1,
+            |header| header[40] = 1,
+        ];
         for damage in damages {
             let (_, _, restored) =
                 round_trip(&state, |frame, area| damage(&mut frame[area + 512..area + 576]));

@@ -102,6 +102,7 @@ impl Maker<'_> {
             traffic,
             inputs,
             machine: Machine::this(),
+            watched: (*self.options.watched).clone(),
             finding: Some(Finding {
                 violation: violation.clone(),
                 preemptions: minimised.preemptions,

@@ -2,6 +2,7 @@
 //!
 //! - `system.rs`: the program under test as a [`System`](explore::System) that the engine drives
 //! - `properties.rs`: what counts as a violation, and outcomes
+//! - `scout.rs`: which memory threads share without an order, found out before the search
 //! - `stages.rs`: which searches to make where the user leaves it to us
 //! - `progress.rs`: how it is going
 //! - `graph.rs`: the explored states, for Graphviz; `graph_page.rs`: as a page
@@ -12,6 +13,7 @@ pub mod graph;
 mod graph_page;
 pub mod progress;
 pub mod properties;
+pub mod scout;
 pub mod stages;
 pub mod system;
 

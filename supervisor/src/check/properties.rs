@@ -109,9 +109,17 @@ pub struct Properties {
     pub require_sent: Vec<Regex>,
     /// The exit status that every client must have which ends.
     pub expect_client_exit: Option<i32>,
+    /// Data races are violations.
+    pub races: bool,
 }
 
 impl Properties {
+    /// What is wrong with a state that is not an end.
+    pub fn standing(&self, session: &Session) -> Vec<Violation> {
+        let race = self.races.then(|| data_race(session)).flatten();
+        lock_cycle(session).into_iter().chain(race).collect()
+    }
+
     /// What an execution that ended like this violates.
     pub fn violations(&self, session: &Session, end: &End) -> Vec<Violation> {
         let mut found: Vec<Violation> = built_in(session, end).into_iter().collect();
@@ -284,14 +292,6 @@ fn lock_cycle(session: &Session) -> Option<Violation> {
         message: format!("a cycle of locks: {}", threads.join("; ")),
         thread: cycle.first().copied(),
     })
-}
-
-/// What is wrong with a state that is not an end.
-pub fn standing(session: &Session) -> Vec<Violation> {
-    lock_cycle(session)
-        .into_iter()
-        .chain(data_race(session))
-        .collect()
 }
 
 /// A data race, named by both places in the source.

@@ -12,8 +12,8 @@
 //!
 //! The bounds are counted in steps, not in time: the same program is explored in the same way everywhere.
 
-use super::CheckSystem;
-use explore::{Audit, Config, Coverage, Dependent, Limit, Limits, Reduction, SearchResult, Strategy};
+use super::{CheckSystem, Violation};
+use explore::{Audit, Config, Coverage, Dependent, Found, Limit, Limits, Reduction, SearchResult, Strategy};
 use std::time::Duration;
 
 /// Steps of the first try.
@@ -86,8 +86,8 @@ pub fn run(stages: &[Config], search: impl Fn(Config) -> Result) -> Option<Resul
     for (number, stage) in stages.iter().enumerate() {
         if stage.plan().reduction == Reduction::Dpor {
             let mut result = search(so_far.ready(&trial(stage)));
-            // Found by chance; the search itself is to find it in its own order.
-            result.violations.clear();
+            // Found by chance; the search itself is to find it in its own order, if it can.
+            so_far.by_chance.append(&mut result.violations);
             so_far.learn(result);
         }
         let mut rounds = 0;
@@ -117,6 +117,8 @@ pub fn run(stages: &[Config], search: impl Fn(Config) -> Result) -> Option<Resul
 struct Past {
     last: Option<Result>,
     learned: Vec<Dependent>,
+    /// Violations that walks have met. They are as real as any.
+    by_chance: Vec<Found<Violation>>,
 }
 
 impl Past {
@@ -142,6 +144,9 @@ impl Past {
     fn into_result(self) -> Option<Result> {
         let mut result = self.last?;
         result.learned = self.learned;
+        if result.violations.is_empty() {
+            add_violations(&mut result, self.by_chance);
+        }
         Some(result)
     }
 }
@@ -191,7 +196,13 @@ fn join(result: &mut Result, before: Result) {
     for outcome in before.outcomes.into_keys() {
         result.outcomes.entry(outcome).or_insert(0);
     }
-    for found in before.violations {
+    add_violations(result, before.violations);
+    result.elapsed += before.elapsed;
+}
+
+/// Those that are not known yet.
+fn add_violations(result: &mut Result, more: Vec<Found<Violation>>) {
+    for found in more {
         if !result
             .violations
             .iter()
@@ -201,7 +212,6 @@ fn join(result: &mut Result, before: Result) {
         }
     }
     result.violations.sort_by(|a, b| a.violation.cmp(&b.violation));
-    result.elapsed += before.elapsed;
 }
 
 #[cfg(test)]

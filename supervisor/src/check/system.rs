@@ -1,6 +1,6 @@
 //! The program under test as something that can be searched.
 
-use super::properties::{self, Ending, Properties, Violation};
+use super::properties::{Ending, Properties, Violation};
 use crate::error::Failure;
 use crate::session::{Change, Options, Session, Snapshot, TIMEOUT};
 use crate::trace::End;
@@ -113,7 +113,7 @@ impl CheckSystem {
                 }
                 found
             }
-            None => properties::standing(session),
+            None => self.properties.standing(session),
         })
     }
 
@@ -348,7 +348,7 @@ impl System for CheckSystem {
                     report.performed = Some(announced.and_ending());
                 }
             }
-            None => report.violations.extend(properties::standing(session)),
+            None => report.violations.extend(properties.standing(session)),
         }
         Ok(report)
     }

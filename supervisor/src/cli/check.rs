@@ -2,10 +2,11 @@
 
 use super::peers::PeerArgs;
 use super::run::{SutArgs, session_options, write_json};
-use super::{patience, verdict};
+use super::{PreemptArg, patience, verdict, warnings};
 use crate::check::counterexample::{self, Counterexample};
 use crate::check::graph::Graph;
 use crate::check::progress::Display;
+use crate::check::scout::{self, Sharing};
 use crate::check::stages::{self, Asking};
 use crate::check::{CheckSystem, CheckpointChoice, Faults, Properties};
 use crate::cores::Core;
@@ -73,9 +74,9 @@ pub struct Args {
     /// Stop after N different violations.
     #[arg(long, value_name = "N", conflicts_with = "keep_going")]
     pub max_violations: Option<usize>,
-    /// The exit status that every schedule must have.
-    #[arg(long, value_name = "CODE")]
-    pub expect_exit: Option<i32>,
+    /// The exit status that every schedule must have; any accepts all.
+    #[arg(long, value_name = "CODE|any", value_parser = parse_expected_exit)]
+    pub expect_exit: Option<ExpectedExit>,
     /// No output may match (repeatable).
     #[arg(long, value_name = "REGEX", value_parser = parse_regex)]
     pub forbid: Vec<Regex>,
@@ -91,6 +92,9 @@ pub struct Args {
     /// The exit status that every client must have, if it ends.
     #[arg(long, value_name = "CODE")]
     pub expect_client_exit: Option<i32>,
+    /// Data races are violations also where --preempt is not memory.
+    #[arg(long)]
+    pub races: bool,
     /// What the environment may do to the program besides what it must (repeatable, or a list): timeout lets any timed wait end early.
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     pub faults: Vec<FaultArg>,
@@ -165,6 +169,23 @@ pub enum ProgressArg {
     Always,
 }
 
+/// `--expect-exit`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpectedExit {
+    Any,
+    Code(i32),
+}
+
+fn parse_expected_exit(text: &str) -> Result<ExpectedExit, String> {
+    match text {
+        "any" => Ok(ExpectedExit::Any),
+        _ => text
+            .parse()
+            .map(ExpectedExit::Code)
+            .map_err(|_| format!("{text}: not an exit status, nor any")),
+    }
+}
+
 fn parse_regex(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|e| e.to_string())
 }
@@ -229,6 +250,12 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
         // What a graph shows is of one search.
         Some(_) => vec![config(args)],
     };
+    let sharing = match (args.sut.preempt, asking) {
+        // Peers that are asked each time are not asked for a walk.
+        (PreemptArg::Auto, Asking::Nobody | Asking::Once) => scout::scout(&options, args.seed),
+        _ => Sharing::default(),
+    };
+    options.watched = Arc::new(sharing.sites);
     let bounded = Options {
         bounds: patience::of_search(args.time_limit, &stop),
         ..options.clone()
@@ -255,6 +282,11 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let found = counterexamples(args, &options, &result)?;
     let mut report = verdict::report(args.seed, &result, &found, backend);
     report.cache = cache;
+    if args.expect_exit.is_none() {
+        report.warnings.extend(warnings::of_outcomes(&report.outcomes));
+    }
+    report.warnings.extend(warnings::of_races(&sharing.races));
+    report.races = sharing.races;
     report.notes.extend(broken_off);
     report.notes.extend(super::peers::notes(&options.peers));
     if let Some(path) = &args.json {
@@ -344,12 +376,16 @@ fn resident_bytes() -> u64 {
 
 fn system(args: &Args, options: Options) -> Result<CheckSystem, Failure> {
     let properties = Properties {
-        expect_exit: args.expect_exit,
+        expect_exit: match args.expect_exit {
+            Some(ExpectedExit::Code(code)) => Some(code),
+            Some(ExpectedExit::Any) | None => None,
+        },
         forbid: args.forbid.clone(),
         require: args.require.clone(),
         forbid_sent: args.forbid_sent.clone(),
         require_sent: args.require_sent.clone(),
         expect_client_exit: args.expect_client_exit,
+        races: args.races || args.sut.preempt == PreemptArg::Memory,
     };
     let choice = match args.checkpoint {
         CheckpointArg::Auto => CheckpointChoice::Auto,

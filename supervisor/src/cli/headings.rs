@@ -46,9 +46,8 @@ fn of_check(option: &str) -> Option<&'static str> {
         | "seed" | "walks" | "max_checkpoints" => Some(SEARCH),
         "bound_preemptions" | "max_states" | "max_depth" | "time_limit" | "memory_limit" | "keep_going"
         | "max_violations" => Some(LIMITS),
-        "expect_exit" | "forbid" | "require" | "forbid_sent" | "require_sent" | "expect_client_exit" => {
-            Some(PROPERTIES)
-        }
+        "expect_exit" | "races" | "forbid" | "require" | "forbid_sent" | "require_sent"
+        | "expect_client_exit" => Some(PROPERTIES),
         "trace_dir" | "json" | "graph" | "tree" | "progress" => Some(RESULTS),
         _ => None,
     }

@@ -16,6 +16,7 @@ mod style;
 mod summary;
 mod sweep;
 mod verdict;
+mod warnings;
 
 use crate::error::{ExitCode as Code, Failure};
 use crate::hooks::Preempt;
@@ -80,6 +81,8 @@ enum Command {
 /// Where threads can be switched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PreemptArg {
+    /// As sync, and before the loads and stores by which threads share memory that no lock protects, found by trying.
+    Auto,
     /// Before system calls, lock functions and atomic instructions.
     Sync,
     /// Before system calls only.
@@ -91,6 +94,7 @@ pub enum PreemptArg {
 impl From<PreemptArg> for Preempt {
     fn from(arg: PreemptArg) -> Self {
         match arg {
+            PreemptArg::Auto => Preempt::Auto,
             PreemptArg::Sync => Preempt::Sync,
             PreemptArg::Syscall => Preempt::Syscall,
             PreemptArg::Memory => Preempt::Memory,

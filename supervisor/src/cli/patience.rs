@@ -16,6 +16,7 @@ pub fn of_search(time_limit: Option<Duration>, stop: &Arc<AtomicBool>) -> Bounds
     Bounds {
         stop: Some(Arc::clone(stop)),
         deadline: time_limit.and_then(|limit| Instant::now().checked_add(limit)),
+        ..Bounds::default()
     }
 }
 
@@ -24,6 +25,7 @@ pub fn of_minimisation() -> Bounds {
     Bounds {
         stop: None,
         deadline: Some(Instant::now() + SIMPLER),
+        ..Bounds::default()
     }
 }
 

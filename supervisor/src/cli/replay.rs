@@ -140,6 +140,7 @@ pub(super) fn options(
         env: trace.program.env.clone(),
         config: trace.config.clone(),
         preempt: trace.preempt,
+        watched: std::sync::Arc::new(trace.watched.clone()),
         core: Some(Core::take()),
         peers: Peers::recorded(&trace.communication)?,
         inputs: Inputs::recorded(&trace.inputs),

@@ -18,6 +18,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 use syscall_model::Config;
 use syscall_model::clock::DEFAULT_EPOCH_SECONDS;
@@ -66,7 +67,7 @@ pub struct Args {
 #[derive(clap::Args)]
 pub struct SutArgs {
     /// Where threads can be switched.
-    #[arg(long, value_enum, default_value = "sync")]
+    #[arg(long, value_enum, default_value = "auto")]
     pub preempt: PreemptArg,
     /// What the program reads from standard input (default: nothing).
     #[arg(long, value_name = "FILE")]
@@ -218,6 +219,7 @@ pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, 
         env: environment(args)?,
         config,
         preempt: args.preempt.into(),
+        watched: Arc::default(),
         core: Some(Core::take()),
         peers: Peers::default(),
         inputs: Inputs::default(),

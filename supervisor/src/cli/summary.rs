@@ -34,6 +34,9 @@ fn text(report: &Report, found: &[Counterexample]) -> String {
         other => (UNSURE, other),
     };
     line!(out, "{style}{verdict}{style:#}");
+    for warning in &report.warnings {
+        line!(out, "  {UNSURE}warning{UNSURE:#}: {warning}");
+    }
     for note in &report.notes {
         line!(out, "  note: {note}");
     }

@@ -114,6 +114,20 @@ impl<'a> Module<'a> {
         found
     }
 
+    /// The entry of glibc's `pthread_join`.
+    pub fn join_function(&self) -> Option<u64> {
+        let is_libc = matches!(self.elf.soname, Some("libc.so.6" | "libpthread.so.0"));
+        let (symbols, names) = match is_libc {
+            true => (&self.elf.dynsyms, &self.elf.dynstrtab),
+            false if self.is_static_glibc() => (&self.elf.syms, &self.elf.strtab),
+            false => return None,
+        };
+        symbols
+            .iter()
+            .find(|symbol| symbol.st_value != 0 && names.get_at(symbol.st_name) == Some("pthread_join"))
+            .map(|symbol| symbol.st_value)
+    }
+
     /// The standard streams, in the C library or in an executable that brings it along.
     pub fn streams(&self) -> Option<Streams> {
         let address = |wanted: &str| {

@@ -48,6 +48,8 @@ pub enum Preempt {
     Sync,
     /// Also before every load and store that may touch memory shared between threads.
     Memory,
+    /// As [`Preempt::Sync`], and before those loads and stores that were found to need it.
+    Auto,
 }
 
 /// Whose code a module holds.
@@ -106,6 +108,9 @@ pub enum SiteKind {
     Random(RandomInsn),
     /// It depends on the core.
     Core(CoreInsn),
+    /// The entry of `pthread_join`, where loads and stores are watched: a thread that has ended already is not waited for by any call, and all that
+    /// it did comes before this.
+    Join,
 }
 
 impl SiteKind {

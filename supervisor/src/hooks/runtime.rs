@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::elf::{Module, symbol_range};
 
-/// Paths, as `rustc` gives them, of functions whose atomic instructions are nobody's business.
+/// Paths, as `rustc` gives them, of functions whose atomic instructions, loads and stores are nobody's business.
 const INTERNAL: [&str; 9] = [
     "std::thread::",
     "std::rt::",
@@ -21,6 +21,9 @@ const INTERNAL: [&str; 9] = [
     "std::backtrace_rs::",
     "std::io::stdio::try_set_output_capture",
 ];
+
+/// Who guards against overflows of the stack keeps a map of threads, whose functions are named after it only in their parameters.
+const OVERFLOW: &str = "std::sys::pal::unix::stack_overflow::";
 
 /// Types whose drop glue is the runtime's own.
 const GLUE: &str = "core::ptr::drop_in_place";
@@ -52,7 +55,7 @@ fn is_internal(symbol: &str) -> bool {
     let subject = path
         .strip_prefix(GLUE)
         .map_or(path, |rest| rest.trim_start_matches([':', '<']));
-    INTERNAL.iter().any(|prefix| subject.starts_with(prefix))
+    INTERNAL.iter().any(|prefix| subject.starts_with(prefix)) || path.contains(OVERFLOW)
 }
 
 #[cfg(test)]

@@ -63,15 +63,18 @@ pub fn scan_bytes(bytes: &[u8], role: ModuleRole, mode: Preempt) -> Result<Modul
         plan.sites = emulated_sites(&module);
     }
     plan.sites.extend(sync.into_iter().map(|(_, site)| site));
+    if mode == Preempt::Memory {
+        plan.sites.extend(join_site(&module));
+    }
     plan.sites.sort_by_key(|site| site.vaddr);
     plan.sites.dedup_by_key(|site| site.vaddr);
     Ok(plan)
 }
 
-/// Whether an atomic instruction is the runtime's.
+/// Whether an atomic instruction, a load or a store is the runtime's.
 fn is_inside(site: &Site, runtime: &[Range<u64>]) -> bool {
     let after = runtime.partition_point(|range| range.start <= site.vaddr);
-    matches!(site.kind, SiteKind::Atomic(_))
+    matches!(site.kind, SiteKind::Atomic(_) | SiteKind::Memory(_))
         && runtime[..after]
             .last()
             .is_some_and(|range| range.contains(&site.vaddr))
@@ -85,28 +88,27 @@ fn is_inside_sync_function(site: &Site, sync: &[(Range<u64>, Site)]) -> bool {
 
 /// The entries of glibc's synchronisation functions.
 fn sync_sites(module: &Module) -> Vec<(Range<u64>, Site)> {
-    let mut sites = Vec::new();
-    for (range, function) in module.sync_functions() {
-        let Some(code) = module.code_at(range.start) else {
-            continue;
-        };
-        let Some(bytes) = code.slice(&(range.start..code.range().end)) else {
-            continue;
-        };
-        let instruction = Decoder::with_ip(64, bytes, range.start, DecoderOptions::NONE).decode();
-        if !instruction.is_invalid() {
-            let kind = SiteKind::Sync(function);
-            sites.push((
-                range.clone(),
-                Site {
-                    vaddr: range.start,
-                    len: instruction.len() as u8,
-                    kind,
-                },
-            ));
-        }
-    }
-    sites
+    let entry = |(range, function): (Range<u64>, _)| {
+        let site = entry_site(module, range.start, SiteKind::Sync(function))?;
+        Some((range, site))
+    };
+    module.sync_functions().into_iter().filter_map(entry).collect()
+}
+
+fn join_site(module: &Module) -> Option<Site> {
+    entry_site(module, module.join_function()?, SiteKind::Join)
+}
+
+/// The first instruction of a function.
+fn entry_site(module: &Module, vaddr: u64, kind: SiteKind) -> Option<Site> {
+    let code = module.code_at(vaddr)?;
+    let bytes = code.slice(&(vaddr..code.range().end))?;
+    let instruction = Decoder::with_ip(64, bytes, vaddr, DecoderOptions::NONE).decode();
+    (!instruction.is_invalid()).then_some(Site {
+        vaddr,
+        len: instruction.len() as u8,
+        kind,
+    })
 }
 
 /// The emulated instructions of a module that is not otherwise scanned: their bytes, confirmed by reading their function.
@@ -386,7 +388,7 @@ impl<'m, 'a> Scanner<'m, 'a> {
             _ if self.mode == Preempt::Syscall => None,
             Mnemonic::Pause => Some(SiteKind::Pause),
             _ if is_atomic(instruction) => self.atomic(instruction),
-            _ if self.mode == Preempt::Memory => self.plain_access(instruction),
+            _ if matches!(self.mode, Preempt::Memory | Preempt::Auto) => self.plain_access(instruction),
             _ => None,
         };
         Some(Site {

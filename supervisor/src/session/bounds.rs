@@ -17,6 +17,8 @@ pub struct Bounds {
     pub stop: Option<Arc<AtomicBool>>,
     /// From this moment on.
     pub deadline: Option<Instant>,
+    /// After so many stops at loads and stores that are no parking points after all.
+    pub stops: Option<u64>,
 }
 
 impl Bounds {
@@ -27,6 +29,18 @@ impl Bounds {
 }
 
 impl Session {
+    /// One more stop at a load or store that nobody else can see.
+    pub(super) fn count_stop(&mut self, tid: Tid) -> Result<(), Failure> {
+        let Some(left) = &mut self.options.bounds.stops else {
+            return Ok(());
+        };
+        match left.checked_sub(1) {
+            Some(less) => *left = less,
+            None => return Err(self.broken_off(tid)),
+        }
+        Ok(())
+    }
+
     /// Whoever waits for this step will not have it.
     pub(super) fn broken_off(&mut self, tid: Tid) -> Failure {
         Failure::new(ExitCode::Limit, self.computes(tid))

@@ -4,6 +4,7 @@ use super::Session;
 use super::layout::Change;
 use super::step::Flow;
 use crate::error::Failure;
+use crate::hooks::Preempt;
 use crate::trace::{End, Operation};
 use syscall_model::effect::{SegmentBase, Spawn};
 use syscall_model::{Call, Effect, GuestMemoryExt, Outcome, Pending, Sysno, Tid, Wait, Wake};
@@ -128,7 +129,14 @@ impl Session {
                 0
             }
             Effect::GetBase(base, addr) => self.get_base(tid, &regs, base, addr)?,
-            Effect::Spawn(spawn) => self.spawn(spawn, &regs)?,
+            Effect::Spawn(spawn) => {
+                let child = self.spawn(spawn, &regs)?;
+                if self.parks_after_spawn() {
+                    self.note(call, child);
+                    return Ok((Some(child), self.park_after_spawn(tid, regs, child)));
+                }
+                child
+            }
             Effect::ExitThread => {
                 self.contexts.remove(&tid);
                 return Ok((None, Flow::Ended));
@@ -222,6 +230,23 @@ impl Session {
             },
         );
         Ok(i64::from(spawn.child))
+    }
+
+    /// The new thread may run at once, before its maker does anything more. That can be told only by memory that they share without an order: where there
+    /// is some, the return of the call is a step of its own.
+    fn parks_after_spawn(&self) -> bool {
+        match self.options.preempt {
+            Preempt::Memory => true,
+            Preempt::Auto => !self.options.watched.is_empty(),
+            Preempt::Sync | Preempt::Syscall => false,
+        }
+    }
+
+    fn park_after_spawn(&mut self, tid: Tid, regs: Regs, child: i64) -> Flow {
+        let context = self.context(tid);
+        context.hook = None;
+        context.touches.clear();
+        self.park(tid, regs, Pending::Created(child))
     }
 
     /// A clear stop: what was called, by whom, from where.

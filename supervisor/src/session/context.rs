@@ -77,6 +77,7 @@ impl HookOp {
             (None, SiteKind::Memory(_)) => "memory",
             (None, SiteKind::Random(_)) => "random",
             (None, SiteKind::Core(_)) => "core",
+            (None, SiteKind::Join) => "pthread_join",
             (None, SiteKind::Sync(function)) => function.name(),
         }
     }

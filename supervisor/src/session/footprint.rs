@@ -37,6 +37,8 @@ impl Session {
             Pending::Call(call) => self.call_footprint(call, context, counts),
             Pending::Hook(_) => context.hook.as_ref().map_or(Footprint::global(), hook_footprint),
             Pending::Return(_) => touched(context.touches.iter().filter(|touch| counts(touch))),
+            // It touches nothing but what its code does, which is for the audit to find out.
+            Pending::Created(_) => Footprint::local(),
             Pending::Spin | Pending::Running => Footprint::global(),
         };
         // A function that has not returned works on, beyond the operation before which the thread stands.
@@ -60,6 +62,7 @@ impl Session {
             Pending::Start => 0,
             Pending::Call(call) if call.sysno == Sysno::exit => return None,
             Pending::Call(call) => 1 + call.sysno as u64,
+            Pending::Created(_) => u64::MAX - 1,
             Pending::Hook(_) | Pending::Return(_) | Pending::Spin | Pending::Running => u64::MAX,
         };
         let callers = context.inside.iter().map(|function| function.caller);

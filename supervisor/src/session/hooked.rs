@@ -31,6 +31,11 @@ impl Session {
             let after = self.emulate_random(regs, instruction, site.len);
             return Ok(self.after_invisible(tid, after));
         }
+        if matches!(site.kind, SiteKind::Join) {
+            self.joins.push((tid, regs.rdi));
+            regs.rip = site.slot;
+            return Ok(Flow::Run(regs));
+        }
         if let SiteKind::Core(instruction) = site.kind {
             let Some(after) = emulate_core(regs, instruction, site.len) else {
                 regs.rip = site.slot;
@@ -45,7 +50,9 @@ impl Session {
             // Called from the same frame as an earlier one, so that one has returned.
             self.context(tid).inside.retain(|function| function.sp > regs.rsp);
         }
-        if self.model.threads.len() == 1 && !matches!(site.kind, SiteKind::Pause) {
+        // A walk that looks for shared memory wants to see what a thread does after the others have ended, too: its accesses, and what orders them.
+        let is_watched = self.options.bounds.stops.is_some();
+        if self.model.threads.len() == 1 && !matches!(site.kind, SiteKind::Pause) && !is_watched {
             // Nobody else is there to notice; a lock that it holds itself is found in the kernel's way.
             if matches!(site.kind, SiteKind::Sync(_)) && !self.is_called_by_libc(&regs)? {
                 let op = self.decode(address, site.kind, &regs)?;
@@ -62,6 +69,7 @@ impl Session {
         }
         let op = self.decode(address, site.kind, &regs)?;
         if matches!(site.kind, SiteKind::Memory(_)) && !self.may_be_shared(&op.spans, &regs)? {
+            self.count_stop(tid)?;
             regs.rip = site.slot;
             return Ok(Flow::Run(regs));
         }

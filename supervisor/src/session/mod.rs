@@ -50,6 +50,7 @@ mod timeouts;
 
 pub use bounds::Bounds;
 pub use context::Context;
+pub use context::Span;
 pub use debug::Advance;
 pub use inputs::{InputRecord, Inputs};
 pub use layout::Change;
@@ -68,7 +69,7 @@ use crate::program::Program;
 use crate::symbols::Symbolizer;
 use crate::trace::End;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -87,6 +88,8 @@ pub struct Options {
     pub env: Environment,
     pub config: Config,
     pub preempt: Preempt,
+    /// Under [`Preempt::Auto`]: the loads and stores that are parking points too.
+    pub watched: Arc<BTreeSet<u64>>,
     /// The core for supervisor and task: a stop costs less than half on one core.
     pub core: Option<Core>,
     /// The other ends of its connections.
@@ -143,6 +146,8 @@ pub struct Session {
     /// Invisible operations of the transition under way.
     transit: step::Transit,
     debug: debug::Debug,
+    /// Calls of `pthread_join` that nobody has asked for yet, with their argument; only where loads and stores are watched.
+    joins: Vec<(Tid, u64)>,
     _ticker: Ticker,
 }
 
@@ -175,7 +180,7 @@ impl Session {
             quiet: idle::Quiet::default(),
             idling: idle::Idling::default(),
             busy: 0,
-            code: Code::new(options.preempt),
+            code: Code::new(options.preempt, Arc::clone(&options.watched)),
             options,
             ended: None,
             crash: None,
@@ -189,6 +194,7 @@ impl Session {
             changes: Vec::new(),
             transit: step::Transit::default(),
             debug: debug::Debug::default(),
+            joins: Vec::new(),
             _ticker: ticker,
         };
         session.new_image()?;

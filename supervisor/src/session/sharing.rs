@@ -4,6 +4,7 @@ use super::Session;
 use super::context::Span;
 use crate::code::{Mapping, read_maps};
 use crate::error::Failure;
+use crate::hooks::SiteKind;
 use std::sync::Arc;
 use syscall_model::Tid;
 use tracee::Regs;
@@ -40,6 +41,34 @@ impl Session {
         let maps = Arc::new(read_maps(self.task()?.pid())?);
         self.mappings = Some((self.layout_version, Arc::clone(&maps)));
         Ok(maps)
+    }
+
+    /// The plain load or store before which a thread stands: where it is, and what it touches.
+    pub fn plain_access(&self, tid: Tid) -> Option<(u64, Vec<Span>)> {
+        let op = self.contexts.get(&tid)?.hook.as_ref()?;
+        let is_plain = matches!(op.kind, SiteKind::Memory(_));
+        is_plain.then(|| (op.site, op.spans.clone()))
+    }
+
+    /// The word that the atomic instruction works on before which a thread stands.
+    pub fn atomic_word(&self, tid: Tid) -> Option<u64> {
+        let op = self.contexts.get(&tid)?.hook.as_ref()?;
+        matches!(op.kind, SiteKind::Atomic(_)).then_some(op.object & !7)
+    }
+
+    /// The calls of `pthread_join` since this was last asked: who makes it, and the handle of the thread that is waited for.
+    pub fn take_joins(&mut self) -> Vec<(Tid, u64)> {
+        std::mem::take(&mut self.joins)
+    }
+
+    /// The handle by which glibc knows a thread: where its thread-local memory is.
+    pub fn handle(&self, tid: Tid) -> Option<u64> {
+        self.contexts.get(&tid).map(|context| context.regs.fs_base)
+    }
+
+    /// Is it seen when a thread waits for another one that has ended already?
+    pub fn sees_joins(&self) -> bool {
+        self.code.has_join()
     }
 
     /// A data race in this state: two threads stand before accesses that conflict. Both can run now, so neither

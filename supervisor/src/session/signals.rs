@@ -91,7 +91,7 @@ impl Session {
                     None => regs.rewind_call(),
                 }
             }
-            Pending::Return(result) => regs.skip_call(result),
+            Pending::Return(result) | Pending::Created(result) => regs.skip_call(result),
             _ => {}
         }
         self.model.end_wait(tid);

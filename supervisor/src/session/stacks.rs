@@ -39,23 +39,16 @@ impl Session {
             return String::new();
         };
         let frames = self.unwind(&context.regs);
-        let Some(own) = frames.iter().find(|frame| frame.is_own) else {
-            return String::new();
-        };
-        let Some(function) = &own.function else {
-            return own.to_string();
-        };
-        match &own.source {
-            Some(source) => {
-                let file = source
-                    .file
-                    .file_name()
-                    .map(|name| name.to_string_lossy().into_owned())
-                    .unwrap_or_default();
-                format!("{function} {file}:{}", source.line.unwrap_or(0))
-            }
-            None => format!("{function}+{:#x}", own.offset),
-        }
+        frames
+            .iter()
+            .find(|frame| frame.is_own)
+            .map(place)
+            .unwrap_or_default()
+    }
+
+    /// The same of an instruction of its code.
+    pub fn place(&self, address: u64) -> String {
+        place(&self.with_symbols(|symbols| symbols.symbolise(address)))
     }
 
     /// A thread's stack, innermost frame first.
@@ -91,6 +84,7 @@ impl Session {
                 format!("before {}({})", op.name(), self.object_name(op.object))
             }),
             Pending::Return(result) => format!("returns {result} from its call"),
+            Pending::Created(child) => format!("has made thread {child}"),
             Pending::Spin => "spins".to_owned(),
             Pending::Running => "runs".to_owned(),
         };
@@ -181,22 +175,28 @@ impl Session {
 
     fn unwind(&self, regs: &Regs) -> Vec<Frame> {
         let Some(task) = &self.task else { return Vec::new() };
+        self.with_symbols(|symbols| {
+            symbols.backtrace(
+                UnwindRegs {
+                    rip: regs.rip,
+                    rsp: regs.rsp,
+                    rbp: regs.rbp,
+                },
+                |address| task.memory().read_u64(address).ok(),
+                |ip| Some(self.code.original_ip(ip)),
+                MAX_FRAMES,
+            )
+        })
+    }
+
+    fn with_symbols<T>(&self, ask: impl FnOnce(&mut Symbolizer) -> T) -> T {
         let mut cached = self.symbols.borrow_mut();
         let (version, symbols) = cached.get_or_insert_with(|| (u64::MAX, Symbolizer::new()));
         if *version != self.layout_version {
             symbols.set_mappings(self.file_mappings());
             *version = self.layout_version;
         }
-        symbols.backtrace(
-            UnwindRegs {
-                rip: regs.rip,
-                rsp: regs.rsp,
-                rbp: regs.rbp,
-            },
-            |address| task.memory().read_u64(address).ok(),
-            |ip| Some(self.code.original_ip(ip)),
-            MAX_FRAMES,
-        )
+        ask(symbols)
     }
 
     fn file_mappings(&self) -> Vec<Mapping> {
@@ -229,5 +229,23 @@ impl Session {
                 objects
             }
         }
+    }
+}
+
+/// Function, file and line, as far as they are known.
+fn place(frame: &Frame) -> String {
+    let Some(function) = &frame.function else {
+        return frame.to_string();
+    };
+    match &frame.source {
+        Some(source) => {
+            let file = source
+                .file
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            format!("{function} {file}:{}", source.line.unwrap_or(0))
+        }
+        None => format!("{function}+{:#x}", frame.offset),
     }
 }

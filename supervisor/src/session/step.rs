@@ -227,6 +227,10 @@ impl Session {
                 regs.skip_call(result);
                 Ok((Operation::Wake { result }, Flow::Run(regs)))
             }
+            Pending::Created(child) => {
+                regs.skip_call(child);
+                Ok((Operation::Return, Flow::Run(regs)))
+            }
             Pending::Call(call) => self.perform_call(tid, call, regs),
             Pending::Hook(_) => self.perform_hook(tid, regs),
         }

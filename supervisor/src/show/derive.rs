@@ -75,7 +75,8 @@ impl Walk {
             | Operation::Wake { .. }
             | Operation::Spin
             | Operation::Signal { .. }
-            | Operation::TimePasses => {}
+            | Operation::TimePasses
+            | Operation::Return => {}
         }
         self.thread(step.thread).last = Some(number);
     }

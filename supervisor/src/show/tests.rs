@@ -55,6 +55,7 @@ fn trace(steps: Vec<Step>, end: End) -> Trace {
         traffic: crate::trace::Traffic::default(),
         inputs: InputRecord::default(),
         machine: crate::trace::Machine::default(),
+        watched: Default::default(),
         locations: steps
             .iter()
             .map(|_| "the_lock  main guest.c:3".to_owned())

@@ -155,5 +155,6 @@ fn kind(operation: &Operation) -> &'static str {
         Operation::Spin => "spin",
         Operation::Signal { .. } => "signal",
         Operation::TimePasses => "time",
+        Operation::Return => "return",
     }
 }

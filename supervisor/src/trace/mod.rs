@@ -14,6 +14,7 @@ use crate::check::Violation;
 use crate::hooks::Preempt;
 use crate::session::InputRecord;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use syscall_model::{Config, Errno, Sysno};
 
@@ -40,6 +41,8 @@ pub struct Trace {
     pub inputs: InputRecord,
     /// Where it was recorded.
     pub machine: Machine,
+    /// Loads and stores that were parking points, see [`Preempt::Auto`].
+    pub watched: BTreeSet<u64>,
 }
 
 /// What a counterexample shows.
@@ -101,6 +104,8 @@ pub enum Operation {
     },
     /// No thread moves: a timer fires.
     TimePasses,
+    /// A call returns whose effect others may have seen before: the creation of a thread.
+    Return,
 }
 
 /// How the schedule ended.
@@ -134,6 +139,7 @@ impl fmt::Display for Operation {
             }
             Operation::Sync { name, object } => write!(f, "{name}({object:#x})"),
             Operation::Wake { result } => write!(f, "wakes with {result}"),
+            Operation::Return => write!(f, "goes on"),
             Operation::Spin => write!(f, "spins"),
             Operation::Signal { number } => write!(f, "takes signal {number}"),
             Operation::TimePasses => write!(f, "a timer fires"),

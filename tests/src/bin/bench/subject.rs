@@ -61,6 +61,7 @@ impl Subject {
                 ..Config::default()
             },
             preempt: Preempt::Sync,
+            watched: Default::default(),
             core: Some(core()),
         })
     }

@@ -251,8 +251,10 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
         Some(_) => vec![config(args)],
     };
     let sharing = match (args.sut.preempt, asking) {
-        // Peers that are asked each time are not asked for a walk.
-        (PreemptArg::Auto, Asking::Nobody | Asking::Once) => scout::scout(&options, args.seed),
+        // Servers are not asked for a walk: what they say then, and when, is for the search to find out. Nor are peers that are asked each time.
+        (PreemptArg::Auto, Asking::Nobody | Asking::Once) if args.peers.server.is_empty() => {
+            scout::scout(&options, args.seed)
+        }
         _ => Sharing::default(),
     };
     options.watched = Arc::new(sharing.sites);

@@ -192,7 +192,9 @@ fn a_server_that_runs_already(tracefork: &Tracefork) -> Result<()> {
 /// that is explored, the first thread hears nothing before it asks, and the answer after it did.
 fn a_late_answer_is_neither_lost_nor_early(tracefork: &Tracefork) -> Result<()> {
     for options in [&[][..], &["--reduce", "none"], &["--cache", "linear"]] {
-        let session = Session::new()?.with(&["--settle", "1ms"]).with(options);
+        let session = Session::new()?
+            .with(&["--settle", "1ms", "--preempt", "sync"])
+            .with(options);
         let server = Running::start(&session, "holds")?;
         let scripts = ["connect", "2", "0d9wask/;l", "1wgo/;l"];
         let result = session.check_guest(&tracefork.curbed(), "scripted", &scripts)?;

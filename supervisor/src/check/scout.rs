@@ -69,7 +69,7 @@ pub fn scout(options: &Options, seed: u64) -> Sharing {
     let mut news = 0;
     for walk in 0..MOST_WALKS {
         let patience = if found.sites.is_empty() { WALKS } else { MORE_WALKS };
-        if walk >= news + patience {
+        if walk >= news + patience || options.bounds.is_over() {
             break;
         }
         let known = found.sites.len();

@@ -250,16 +250,24 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
         // What a graph shows is of one search.
         Some(_) => vec![config(args)],
     };
+    let bounds = patience::of_search(args.time_limit, &stop);
     let sharing = match (args.sut.preempt, asking) {
         // Servers are not asked for a walk: what they say then, and when, is for the search to find out. Nor are peers that are asked each time.
         (PreemptArg::Auto, Asking::Nobody | Asking::Once) if args.peers.server.is_empty() => {
-            scout::scout(&options, args.seed)
+            let bounds = bounds.clone();
+            scout::scout(
+                &Options {
+                    bounds,
+                    ..options.clone()
+                },
+                args.seed,
+            )
         }
         _ => Sharing::default(),
     };
     options.watched = Arc::new(sharing.sites);
     let bounded = Options {
-        bounds: patience::of_search(args.time_limit, &stop),
+        bounds,
         ..options.clone()
     };
     let search = |config| search(args, config, &bounded, &stop, &backend, graph.as_ref(), quiet);

@@ -11,7 +11,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
-use tracee::{Filter, ImageOptions, Launch, Outcome, Regs, Resume, Scratch, Stop, Stopped};
+use tracee::{Filter, ImageOptions, Launch, Outcome, Regs, Resume, Stop, Stopped};
 
 const GUEST: &str = r#"
 #include <stdlib.h>
@@ -29,7 +29,6 @@ int main(int argc, char **argv) {
   }
 }"#;
 
-const SCRATCH: u64 = 0x7000_0000_0000;
 const ROUNDS: u32 = 300;
 
 type Anyhow<T> = Result<T, Box<dyn Error>>;
@@ -102,17 +101,13 @@ fn launch(program: &Path, args: &[&str]) -> Anyhow<Stopped> {
             .collect(),
         env: vec![],
         cwd: "/".into(),
-        filter: Filter::new(
-            (0..450).filter(|&nr| nr != libc::SYS_getppid as u32),
-            Scratch::allow_ip(SCRATCH),
-        ),
+        filter: Filter::new((0..450).filter(|&nr| nr != libc::SYS_getppid as u32)),
         core: Some(0),
         hide_tsc: false,
+        confine: true,
     };
     let mut task = launch.spawn()?;
     let options = ImageOptions {
-        scratch_addr: SCRATCH,
-        scratch_len: 4096,
         random: [1; 16],
         hide_tsc: false,
     };

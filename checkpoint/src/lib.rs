@@ -97,7 +97,7 @@ impl fmt::Display for Backend {
 pub struct View {
     /// Every live thread. What is below its stack pointer and red zone never counts.
     pub threads: Vec<ThreadStack>,
-    /// Irrelevant memory: the supervisor's scratch areas, and what the user declared auxiliary.
+    /// Irrelevant memory: the supervisor's own areas, and what the user declared auxiliary.
     pub exclude: Vec<Range<u64>>,
     /// Stacks that ended threads left behind.
     pub dead: Vec<Dead>,
@@ -203,7 +203,7 @@ pub trait Checkpointer: fmt::Debug {
     }
 }
 
-/// A checkpointer for this task, which must have its scratch area (`prepare_image`).
+/// A checkpointer for this task.
 pub fn best(task: &mut Stopped, choice: Backend) -> Result<Box<dyn Checkpointer>> {
     if choice == Backend::Fork {
         return Ok(Box::new(fork::Fork::new(None)));

@@ -127,9 +127,7 @@ impl Fixer<'_> {
         if wanted.is_some_and(|wanted| now.same_backing(wanted, stretch.start)) {
             return Ok(());
         }
-        let scratch = self.task.scratch().map(|scratch| scratch.addr);
-        let has_scratch = scratch.is_some_and(|addr| (stretch.start..stretch.end).contains(&addr));
-        if has_scratch || matches!(now.kind, Kind::Special(_) | Kind::Stack) {
+        if matches!(now.kind, Kind::Special(_) | Kind::Stack) {
             return Err(self.cannot(format!("{:?} is in the way", now.kind)));
         }
         let args = [stretch.start, stretch.end - stretch.start, 0, 0, 0, 0];

@@ -18,6 +18,12 @@ pub enum Strategy {
         /// How many; `None`: until a limit is reached.
         walks: Option<u64>,
     },
+    /// Schedules with few preemptions, each to its end: a thread goes on as long as it can, then comes the next one. But none for ever: after some time
+    /// in which others could have moved, they do.
+    Straight {
+        /// How many.
+        walks: u64,
+    },
     /// Probabilistic concurrency testing (Burckhardt and others, ASPLOS 2010): random priorities and `depth - 1` random priority changes
     /// find a bug of depth `depth` with probability at least 1 / (threads × steps^(depth-1)) per walk.
     Pct {
@@ -33,7 +39,10 @@ pub enum Strategy {
 impl Strategy {
     /// Whether it samples, rather than covers.
     pub fn is_walk(&self) -> bool {
-        matches!(self, Strategy::Random { .. } | Strategy::Pct { .. })
+        matches!(
+            self,
+            Strategy::Random { .. } | Strategy::Straight { .. } | Strategy::Pct { .. }
+        )
     }
 }
 
@@ -75,6 +84,8 @@ pub struct Limits {
     pub time: Option<Duration>,
     /// Bytes, as told by [`crate::Search::memory_use`].
     pub memory: Option<u64>,
+    /// Transitions without any path having come to its end.
+    pub endless: Option<u64>,
     /// From so many transitions on, the search ends if fewer than half of its paths so far have come to an outcome of their own.
     pub repetition: Option<u64>,
 }
@@ -90,8 +101,13 @@ pub struct Config {
     pub reduction: Reduction,
     /// Stateful: remember visited states. Without it every path is explored, and a state space with a cycle needs a depth limit.
     pub hash: bool,
+    /// A depth-first search does not go deeper than this before all else is explored up to there; then twice as deep, and so on. Nothing is left out, and no
+    /// endless path is gone down for ever. Not with dynamic reduction, which needs its paths in order.
+    pub deepening: Option<u32>,
     /// At most so many preemptions per path. Switches reductions off, see [`Config::plan`].
     pub bound_preemptions: Option<u32>,
+    /// The bound is on preemptions and on alternatives other than the first, together.
+    pub bound_counts_alternatives: bool,
     /// Workers, each with its own system.
     pub jobs: usize,
     /// What ends the search early.
@@ -116,7 +132,9 @@ impl Default for Config {
             seed: 0,
             reduction: Reduction::Auto,
             hash: true,
+            deepening: None,
             bound_preemptions: None,
+            bound_counts_alternatives: false,
             jobs: 1,
             limits: Limits::default(),
             max_violations: Some(1),

@@ -1,4 +1,4 @@
-//! Makes a counterexample easier to read: fewest preemptions, then fewest context switches, then fewest steps.
+//! Makes a counterexample easier to read: fewest preemptions and alternatives other than the first, then fewest context switches, then fewest steps.
 //!
 //! First its own steps in other orders ([`crate::reorder`]), with as few preemptions as that can be done with. Then all schedules, with no preemption,
 //! with one, and so on: if that gets through, the number of preemptions is the least there is. Then blocks of steps of one thread are moved together or left out, as long as the violation stays. Everything that is returned was executed;
@@ -40,9 +40,11 @@ pub struct Minimised {
     pub path: Vec<Choice>,
     /// How often a thread was left that could have gone on.
     pub preemptions: u32,
+    /// How often an operation had another than its first alternative.
+    pub alternatives: u32,
     /// How often another thread went on.
     pub switches: u32,
-    /// Proved: there is no path to this violation with fewer preemptions.
+    /// Proved: there is no path to this violation with fewer preemptions and alternatives.
     pub fewest_preemptions: bool,
     /// Steps that were executed to find it.
     pub steps_spent: u64,
@@ -50,7 +52,11 @@ pub struct Minimised {
 
 impl Minimised {
     fn cost(&self) -> (u32, u32, usize) {
-        (self.preemptions, self.switches, self.path.len())
+        (self.deviations(), self.switches, self.path.len())
+    }
+
+    fn deviations(&self) -> u32 {
+        self.preemptions + self.alternatives
     }
 }
 
@@ -110,6 +116,7 @@ impl<S: System> Work<'_, S> {
         let mut done = Minimised {
             path: Vec::new(),
             preemptions: 0,
+            alternatives: 0,
             switches: 0,
             fewest_preemptions: false,
             steps_spent: 0,
@@ -130,6 +137,7 @@ impl<S: System> Work<'_, S> {
             };
             let choice = remaining.remove(next);
             done.preemptions += u32::from(menu.preempts(choice));
+            done.alternatives += u32::from(choice.alternative != 0);
             done.switches += u32::from(done.path.last().is_some_and(|last| last.thread != choice.thread));
             done.path.push(choice);
             self.spent += 1;
@@ -147,6 +155,7 @@ impl<S: System> Work<'_, S> {
     fn reorder(&mut self, best: &mut Minimised) -> Result<(), Failure<S::Error>> {
         for bound in 0..best.preemptions {
             let steps = self.left().saturating_sub(self.effort.steps / 4 * 3);
+            let bound = Bound::Preemptions(bound);
             let search = bounded(&self.effort, bound, steps, best.path.len(), self.same);
             let result = search.run_one(&mut Reordered::new(self.system, &best.path));
             let found = BoundedResult::of(result)?;
@@ -163,17 +172,18 @@ impl<S: System> Work<'_, S> {
     fn fewer_preemptions(&mut self, best: &Minimised) -> Result<Minimised, Failure<S::Error>> {
         let mut found = None;
         let mut fewest_preemptions = true;
-        for bound in 0..=best.preemptions {
+        for bound in 0..=best.deviations() {
             let steps = self.left().saturating_sub(self.effort.steps / 4);
             let depth = best.path.len().saturating_mul(2).saturating_add(64);
-            let result = bounded(&self.effort, bound, steps, depth, self.same).run_one(self.system);
+            let all = Bound::Deviations(bound);
+            let result = bounded(&self.effort, all, steps, depth, self.same).run_one(self.system);
             let result = BoundedResult::of(result)?;
             self.spent += result.steps;
             if let Some(path) = result.path {
-                found = self.attempt(&path)?.filter(|f| f.preemptions <= bound);
+                found = self.attempt(&path)?.filter(|f| f.deviations() <= bound);
                 break;
             }
-            fewest_preemptions &= bound == best.preemptions || result.covered;
+            fewest_preemptions &= bound == best.deviations() || result.covered;
         }
         Ok(Minimised {
             fewest_preemptions,
@@ -231,16 +241,26 @@ impl BoundedResult {
     }
 }
 
+/// What a search may do at most so often.
+#[derive(Clone, Copy)]
+enum Bound {
+    Preemptions(u32),
+    /// Preemptions, and alternatives other than the first.
+    Deviations(u32),
+}
+
 /// A search that ends at the first violation that is wanted.
 fn bounded<'a, T: System>(
     effort: &Effort<'a>,
-    preemptions: u32,
+    bound: Bound,
     steps: u64,
     depth: usize,
     wanted: &'a (dyn Fn(&T::Violation) -> bool + Sync),
 ) -> Search<'a, T> {
+    let (Bound::Preemptions(most) | Bound::Deviations(most)) = bound;
     let config = Config {
-        bound_preemptions: Some(preemptions),
+        bound_preemptions: Some(most),
+        bound_counts_alternatives: matches!(bound, Bound::Deviations(_)),
         hash: effort.hash,
         max_live_marks: effort.max_live_marks,
         limits: Limits {

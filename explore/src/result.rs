@@ -39,6 +39,8 @@ pub enum Limit {
     Dependent,
     /// [`crate::Limits::repetition`].
     Repetition,
+    /// [`crate::Limits::endless`].
+    Endless,
     /// An internal search has found what it was after.
     Goal,
 }

@@ -6,7 +6,7 @@ use crate::pool::Pool;
 use crate::progress::add;
 use crate::result::{Coverage, Failure, Found, Limit};
 use crate::visited::Visited;
-use crate::{Choice, Config, Observer, Progress, System};
+use crate::{Choice, Config, Menu, Observer, Progress, System};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -77,6 +77,7 @@ impl<'a, S: System> Shared<'a, S> {
             crate::Strategy::Random { walks } | crate::Strategy::Pct { walks, .. } => {
                 Pool::with_walks(plan.jobs, walks)
             }
+            crate::Strategy::Straight { walks } => Pool::with_walks(plan.jobs, Some(walks)),
             _ => Pool::with_root(plan.jobs),
         };
         let findings = Findings {
@@ -122,6 +123,12 @@ impl<'a, S: System> Shared<'a, S> {
         self.halt(Limit::Failure);
     }
 
+    /// What a choice counts for under a bound.
+    pub fn cost(&self, menu: &Menu, choice: Choice) -> u32 {
+        let departs = self.config.bound_counts_alternatives && choice.alternative != 0;
+        u32::from(menu.preempts(choice)) + u32::from(departs)
+    }
+
     /// Whether the search is to end now; asked before every step.
     pub fn must_stop(&self) -> bool {
         if self.halted.load(Relaxed) {
@@ -146,6 +153,8 @@ impl<'a, S: System> Shared<'a, S> {
             Limit::Time
         } else if reached(limits.memory, self.memory.load(Relaxed)) {
             Limit::Memory
+        } else if reached(limits.endless, steps) && progress.executions.load(Relaxed) == 0 {
+            Limit::Endless
         } else if reached(limits.repetition, steps) && self.repeats_itself() {
             Limit::Repetition
         } else {

@@ -174,7 +174,7 @@ impl<'w, S: System> Worker<'w, S> {
         let node = &self.tree[from];
         let choice = node.menu.choices[position].choice;
         let depth = node.depth + 1;
-        let preemptions = node.preemptions + u32::from(node.menu.preempts(choice));
+        let preemptions = node.preemptions + self.shared.cost(&node.menu, choice);
         let mut violated = node.violated;
         self.at = None;
         let report = self
@@ -378,10 +378,8 @@ impl<'w, S: System> Worker<'w, S> {
             violated,
         } = arrival;
         let mut todo: VecDeque<usize> = (0..menu.choices.len()).collect();
-        if let Some(bound) = shared.config.bound_preemptions
-            && preemptions >= bound
-        {
-            todo.retain(|&p| !menu.preempts(menu.choices[p].choice));
+        if let Some(bound) = shared.config.bound_preemptions {
+            todo.retain(|&p| preemptions + shared.cost(&menu, menu.choices[p].choice) <= bound);
             if todo.len() < menu.choices.len() {
                 shared.withheld.store(true, Relaxed);
             }

@@ -29,9 +29,11 @@ fn main() -> Result<std::process::ExitCode, Box<dyn Error>> {
     ];
     let servers = vec![PeerSpec {
         name: "echo".into(),
+        is_named: true,
         count: 1,
         command: "echo".into(),
         argv,
+        after: None,
     }];
     let mut world = PeerWorld::new(Config {
         servers,

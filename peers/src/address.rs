@@ -31,6 +31,16 @@ impl Address {
         }
     }
 
+    /// Is `chosen` this address with a port that the kernel chose?
+    pub(crate) fn may_become(&self, chosen: &Address) -> bool {
+        match (self, chosen) {
+            (Address::Tcp(a), Address::Tcp(b)) | (Address::Udp(a), Address::Udp(b)) => {
+                a.ip() == b.ip() && b.port() != 0
+            }
+            _ => false,
+        }
+    }
+
     /// The port, where there is one.
     #[must_use]
     pub fn port(&self) -> Option<u16> {

@@ -30,6 +30,7 @@ pub struct Speech {
     /// Stream data.
     pub bytes: Vec<u8>,
     /// Datagrams, each whole.
+    #[serde(deserialize_with = "crate::bounded::vec")]
     pub datagrams: Vec<Vec<u8>>,
     /// The stream ended, after the bytes.
     pub end: StreamEnd,
@@ -96,6 +97,11 @@ impl Answer {
             .iter()
             .map(|(channel, speech)| (*channel, speech))
             .filter(|(_, speech)| !speech.is_empty())
+    }
+
+    /// Every channel once, in order: what comes from a file need not be so.
+    pub(crate) fn is_sorted(&self) -> bool {
+        self.channels.is_sorted()
     }
 
     /// What was said on `channel`.

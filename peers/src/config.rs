@@ -1,9 +1,30 @@
 //! How peers are to be dealt with, and the account of what they cost.
 
+use crate::allowed::Allowed;
 use crate::process::Launcher;
 use crate::spec::PeerSpec;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// How long the command as a whole may go on: every wait for a peer looks at it.
+#[derive(Clone, Debug, Default)]
+pub struct Patience {
+    /// No longer when this is set.
+    pub stop: Option<Arc<AtomicBool>>,
+    /// No longer than this.
+    pub deadline: Option<Instant>,
+}
+
+impl Patience {
+    /// Is it at an end?
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Relaxed))
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
 
 /// What the trees are used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +49,7 @@ pub struct Config {
     pub settle: Duration,
     /// How long a peer may sleep before it answers.
     pub sleep_bound: Duration,
-    /// How long a peer may compute before it answers.
+    /// How long a peer may compute before it answers, and how long one answer may go on.
     pub hang_bound: Duration,
     /// How long a server may take until it listens.
     pub start_bound: Duration,
@@ -42,6 +63,8 @@ pub struct Config {
     pub offline: bool,
     /// The most physical connections (and launched clients) that are kept.
     pub max_physical: usize,
+    /// Who may be talked to beside the servers and the clients.
+    pub allowed: Vec<Allowed>,
     /// Servers to start.
     pub servers: Vec<PeerSpec>,
     /// Clients to launch when the SUT listens.
@@ -50,6 +73,8 @@ pub struct Config {
     pub launcher: Launcher,
     /// Where the peers' output is kept, a file for each; files without a name, gone with the process that owns them, if not given.
     pub output_dir: Option<PathBuf>,
+    /// How long all of it may go on.
+    pub patience: Patience,
 }
 
 impl Default for Config {
@@ -66,10 +91,12 @@ impl Default for Config {
             allow_nondeterministic: false,
             offline: false,
             max_physical: 256,
+            allowed: Vec::new(),
             servers: Vec::new(),
             clients: Vec::new(),
             launcher: Launcher::default(),
             output_dir: None,
+            patience: Patience::default(),
         }
     }
 }

@@ -59,6 +59,12 @@ pub enum PeerError {
         /// The end of its output.
         last_output: String,
     },
+    /// Whoever waits for the command wants it to end.
+    #[error("peer {name} was waited for when the time was over")]
+    BrokenOff {
+        /// The peer's name, or its address if it is not one of ours.
+        name: String,
+    },
     /// The peer does not stop talking.
     #[error("peer {name} floods {connection}: more than {limit} bytes in one answer, the last of them \"{last}\"{}", tail(.last_output))]
     Floods {

@@ -4,7 +4,9 @@
 //! checkpoint), and [`world`] owns everything real: processes, sockets, and the replay that brings a fresh peer to where an old one was.
 
 pub mod address;
+pub mod allowed;
 pub mod answer;
+pub mod bounded;
 mod busy;
 mod census;
 pub mod channel;
@@ -25,6 +27,7 @@ mod servers;
 mod serving;
 mod settle;
 mod sorted;
+mod sound;
 pub mod spec;
 pub mod state;
 pub mod store;
@@ -35,12 +38,16 @@ mod whole_file;
 pub mod world;
 
 pub use address::Address;
-pub use config::{CacheMode, Config, Counters};
+pub use allowed::Allowed;
+pub use answer::Channel;
+pub use bounded::{read_bounded, read_text_bounded};
+pub use config::{CacheMode, Config, Counters, Patience};
 pub use error::PeerError;
 pub use host::peer_main;
 pub use process::Launcher;
 pub use spec::PeerSpec;
 pub use state::{ConnKey, PeerState};
+pub use store::TreeKey;
 pub use tree::{Cursor, Readable, Tree};
 pub use whole_file::{can_write_whole, write_whole};
 pub use world::{PeerWorld, Taken};

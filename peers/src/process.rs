@@ -183,8 +183,13 @@ impl Process {
 
     /// The same, when it is known to have ended: its host may not have got round to saying so.
     pub fn wait_exit(&mut self) -> Option<i32> {
-        while self.exit_status().is_none() && !self.gone {
-            self.wait_news(-1);
+        /// In all, ten seconds: a host that somebody has stopped says nothing for ever.
+        const LOOKS: usize = 100;
+        for _ in 0..LOOKS {
+            if self.exit_status().is_some() || self.gone {
+                break;
+            }
+            self.wait_news(100);
         }
         self.exit
     }

@@ -330,6 +330,11 @@ impl PeerWorld {
     }
 
     fn connect(&mut self, tree: usize, address: &Address) -> Result<Physical, PeerError> {
+        self.may_connect(tree, address)?;
+        if self.one_at_a_time.contains(address) {
+            // To find out again that it takes no notice of this connection would take a while each time.
+            self.make_way(tree);
+        }
         let mut server = self.server_of(tree, address);
         let failed = |source| PeerError::connecting(address, source);
         let link = match Link::connect(address, self.config.connect_bound) {

@@ -1,6 +1,7 @@
 //! The servers that we have launched: they come up, they are found by address, and if one dies that is noticed before anything is concluded from what its death looks like from outside.
 
 use crate::address::Address;
+use crate::allowed::{Allowed, is_here, same_name};
 use crate::error::PeerError;
 use crate::inspect::{Doing, Watch};
 use crate::process::{Process, listening_inodes, socket_inodes};
@@ -81,7 +82,8 @@ impl PeerWorld {
     fn listening_at(&mut self, address: &Address) -> HashSet<u64> {
         let same = |bound: &Address| match (bound, address) {
             (Address::Tcp(a), Address::Tcp(b)) | (Address::Udp(a), Address::Udp(b)) => a.port() == b.port(),
-            (a, b) => a == b,
+            (Address::Unix(a), Address::Unix(b)) => same_name(a, b),
+            _ => false,
         };
         let listed = listening_inodes().into_iter().filter(|(_, bound)| same(bound));
         let mut found: HashSet<u64> = listed.map(|(inode, _)| inode).collect();
@@ -91,10 +93,64 @@ impl PeerWorld {
         found
     }
 
+    /// Whether the program may talk to who is at an address: a process that was started for it, whatever it listens on, or a service that was
+    /// named. Where nobody is, there is nothing to forbid.
+    ///
+    /// # Errors
+    /// It may not: for the program nobody is there.
+    pub(crate) fn may_connect(&mut self, tree: usize, address: &Address) -> Result<(), PeerError> {
+        let is_named = |allowed: &[Allowed]| allowed.iter().any(|allowed| allowed.covers(address));
+        let is_known =
+            matches!(self.served_by.get(&tree), Some(Some(_))) || self.serves_at.contains_key(address);
+        if is_known || is_named(&self.config.allowed) {
+            return Ok(());
+        }
+        let is_here = match address {
+            Address::Tcp(to) | Address::Udp(to) => is_here(to.ip()),
+            Address::Unix(_) => true,
+        };
+        if is_here {
+            let mut bound = self.listening_at(address);
+            if let (Address::Tcp(to), Some(diag)) = (address, &mut self.ground.diag)
+                && let Ok(Some(inode)) = diag.tcp_listener(*to)
+            {
+                // The one that the kernel would choose, of all that have this port.
+                bound = HashSet::from([inode]);
+            }
+            if bound.is_empty() || self.is_started_by_us(&bound) {
+                return Ok(());
+            }
+        }
+        self.barred.insert(address.clone());
+        let is_path = matches!(address, Address::Unix(name) if name.first() != Some(&0));
+        Err(PeerError::NoWay {
+            address: address.to_string(),
+            errno: if is_path { libc::ENOENT } else { libc::ECONNREFUSED },
+        })
+    }
+
+    /// Is one of these sockets held by a server or a client of ours?
+    fn is_started_by_us(&self, sockets: &HashSet<u64>) -> bool {
+        let servers = self.ground.servers.iter().map(|server| &server.watch);
+        let clients = self
+            .physicals
+            .values()
+            .filter_map(|physical| physical.client.as_ref());
+        let mut watches = servers.chain(clients.map(|(_, watch)| watch));
+        watches.any(|watch| !socket_inodes(&watch.pids()).is_disjoint(sockets))
+    }
+
     /// Which of our servers listens there. If none does, whoever does is watched, if possible.
     pub(crate) fn server_of(&mut self, tree: usize, address: &Address) -> Option<usize> {
         if let Some(&server) = self.served_by.get(&tree) {
             return server;
+        }
+        // Who served the last connection there serves this one, too: to look through all its descriptors each time would take longer the more it has.
+        if let Some(&server) = self.serves_at.get(address)
+            && !self.ground.servers[server].process.is_gone()
+        {
+            self.served_by.insert(tree, Some(server));
+            return Some(server);
         }
         let bound = self.listening_at(address);
         let server = self
@@ -114,6 +170,9 @@ impl PeerWorld {
             }
             self.ground.strangers.insert(tree, watch);
         }
+        if let Some(server) = server {
+            self.serves_at.insert(address.clone(), server);
+        }
         self.served_by.insert(tree, server);
         server
     }
@@ -132,6 +191,7 @@ impl PeerWorld {
         if any {
             // Who was not there when it was looked for may be now.
             self.served_by.retain(|_, server| server.is_some());
+            self.serves_at.clear();
         }
         Ok(any)
     }

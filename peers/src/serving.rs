@@ -82,31 +82,47 @@ impl PeerWorld {
         state.edit().listening.insert(name);
     }
 
-    /// The connection that the SUT would accept next: first connections before second ones, in the order of the clients.
+    /// The connections that the SUT could accept: of each client its first that was not, first connections before second ones, in the order of the clients.
     /// This depends on the state alone and not on who was faster. Clients are launched here, one after the other, each when the one before has come to rest.
-    fn next_pending(
-        &mut self,
-        state: &PeerState,
-        address: &Address,
-    ) -> Result<Option<(Channel, u32)>, PeerError> {
+    fn pending(&mut self, state: &PeerState, address: &Address) -> Result<Vec<(Channel, u32)>, PeerError> {
         let name = self.listener_name(address);
         if !state.0.listening.contains(&name) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        let mut pending = None;
+        let mut pending = Vec::new();
         for client in 0..self.client_count() {
+            if !self.may_come(state, client)? {
+                continue;
+            }
             let (tree, at) = self.locate(state, &Instance::Client(client));
             self.resolve(tree, at)?;
             let opened = self.trees[tree].opened(at.pos);
-            let fresh = opened
+            let mut fresh = opened
                 .into_iter()
                 .filter(|(channel, at)| *at == name && !state.0.taken.contains(&(client, *channel)));
-            pending = pending
-                .into_iter()
-                .chain(fresh.map(|(channel, _)| (channel, client)))
-                .min();
+            pending.extend(fresh.next().map(|(channel, _)| (channel, client)));
         }
+        pending.sort_unstable();
         Ok(pending)
+    }
+
+    /// Has the client that this one is to come after ended?
+    fn may_come(&mut self, state: &PeerState, client: u32) -> Result<bool, PeerError> {
+        let member = self.roster.get(client as usize);
+        let Some(kind) = member.and_then(|member| member.after) else {
+            return Ok(true);
+        };
+        let members = self.roster.iter().enumerate();
+        let before: Vec<u32> = members
+            .filter(|(_, member)| member.kind == kind)
+            .map(|(earlier, _)| earlier as u32)
+            .collect();
+        for earlier in before {
+            if !self.may_come(state, earlier)? || self.client_exit(state, earlier)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// A client waits to be accepted at this address.
@@ -114,7 +130,32 @@ impl PeerWorld {
     /// # Errors
     /// A peer failed.
     pub fn acceptable(&mut self, state: &PeerState, address: &Address) -> Result<bool, PeerError> {
-        Ok(self.next_pending(state, address)?.is_some())
+        Ok(!self.pending(state, address)?.is_empty())
+    }
+
+    /// The clients that wait to be accepted at this address, and of each whether it is the twin of one before it: the same command, and nothing
+    /// was accepted of either.
+    ///
+    /// # Errors
+    /// A peer failed.
+    pub fn callers(&mut self, state: &PeerState, address: &Address) -> Result<Vec<(u32, bool)>, PeerError> {
+        let pending = self.pending(state, address)?;
+        let is_new = |client: u32| !state.0.taken.iter().any(|(known, _)| *known == client);
+        let mut callers: Vec<(u32, bool)> = Vec::with_capacity(pending.len());
+        for (_, client) in pending {
+            let twin = |&&(other, _): &&(u32, bool)| {
+                let kind = self.kind(client);
+                is_new(client) && is_new(other) && kind.is_some() && kind == self.kind(other)
+            };
+            let is_twin = callers.iter().any(|caller| twin(&caller));
+            callers.push((client, is_twin));
+        }
+        Ok(callers)
+    }
+
+    /// Clients of one kind are interchangeable: they were asked for together.
+    fn kind(&self, client: u32) -> Option<u32> {
+        self.roster.get(client as usize).map(|member| member.kind)
     }
 
     /// The SUT accepts the next connection, if there is one.
@@ -122,11 +163,46 @@ impl PeerWorld {
     /// # Errors
     /// A peer failed.
     pub fn accept(&mut self, state: &mut PeerState, address: &Address) -> Result<Option<ConnKey>, PeerError> {
-        let Some((channel, client)) = self.next_pending(state, address)? else {
+        let Some(&(channel, client)) = self.pending(state, address)?.first() else {
             return Ok(None);
         };
         let datagrams = matches!(address, Address::Udp(_));
         Ok(Some(self.take_channel(state, client, channel, datagrams)))
+    }
+
+    /// The SUT accepts this client's next connection, if there is one.
+    ///
+    /// # Errors
+    /// A peer failed.
+    pub fn accept_from(
+        &mut self,
+        state: &mut PeerState,
+        address: &Address,
+        client: u32,
+    ) -> Result<Option<ConnKey>, PeerError> {
+        let pending = self.pending(state, address)?;
+        let Some(&(channel, _)) = pending.iter().find(|(_, caller)| *caller == client) else {
+            return Ok(None);
+        };
+        let datagrams = matches!(address, Address::Udp(_));
+        Ok(Some(self.take_channel(state, client, channel, datagrams)))
+    }
+
+    /// What reports call a client: the name it was given, or its number.
+    #[must_use]
+    pub fn client_name(&self, client: u32) -> String {
+        let member = self.roster.get(client as usize);
+        member.map_or_else(|| format!("client#{client}"), |member| member.name.clone())
+    }
+
+    /// What reports call a connection.
+    #[must_use]
+    pub fn connection_name(&self, key: &ConnKey) -> String {
+        match key {
+            ConnKey::Opened(..) => key.to_string(),
+            ConnKey::Accepted(client, 0) => self.client_name(*client),
+            ConnKey::Accepted(client, channel) => format!("{}#{channel}", self.client_name(*client)),
+        }
     }
 
     /// The SUT writes to a client that it knows by the connection `with`, from another of its datagram sockets, which is at `address`. The client sees who writes, and
@@ -169,8 +245,7 @@ impl PeerWorld {
         let instance = Instance::Client(client);
         let tree = TreeIndex(self.tree_of(self.tree_key(&instance)).0);
         let inner = state.edit();
-        let key = ConnKey::Accepted(inner.accepted);
-        inner.accepted += 1;
+        let key = ConnKey::Accepted(client, channel);
         inner.taken.insert((client, channel));
         inner.places.entry(instance.clone()).or_insert_with(Tree::root);
         inner.conns.insert(

@@ -29,6 +29,9 @@ pub(crate) struct Ground {
 /// A peer that works for so long without a word is followed for a moment, to see what it does; and again after as long.
 const WITHOUT_A_WORD: Duration = Duration::from_millis(200);
 
+/// For each so many bytes of an answer it may take as long again: what flows is no drip, and has a bound of its own.
+const MUCH: usize = 1 << 20;
+
 /// Since when a peer that never rests was seen only to look for input.
 #[derive(Default)]
 struct Polling {
@@ -164,7 +167,8 @@ impl Ground {
         config: &Config,
         name: &str,
     ) -> Result<Answer, PeerError> {
-        let mut last_news = Instant::now();
+        let started = Instant::now();
+        let mut last_news = started;
         let mut since = Since {
             state: None,
             start: last_news,
@@ -207,7 +211,19 @@ impl Ground {
                 return Ok(std::mem::take(&mut focus.heard));
             }
             if last_news.elapsed() > config.hang_bound && matches!(state.0, Doing::Working) {
-                return Err(self.hang(focus, config, name));
+                return Err(self.hang(focus, config, name, "computes and does not wait for input"));
+            }
+            // A little at a time, for ever: each word alone is news, but the answer never ends.
+            let bound = config.hang_bound.max(config.sleep_bound) * (1 + focus.heard.size() / MUCH) as u32;
+            if started.elapsed() > bound && !focus.heard.is_empty() {
+                let doing = "talks, a little at a time, and does not wait for input";
+                return Err(self.hang(focus, config, name, doing));
+            }
+            if config.patience.is_over() {
+                let process = self.process(focus);
+                return Err(PeerError::BrokenOff {
+                    name: process.map_or_else(|| name.to_string(), |p| p.name.clone()),
+                });
             }
             self.pause(focus, patience, state.0, config);
             patience += 1;
@@ -276,12 +292,12 @@ impl Ground {
         }
     }
 
-    fn hang(&self, focus: &Physical, config: &Config, name: &str) -> PeerError {
+    fn hang(&self, focus: &Physical, config: &Config, name: &str, doing: &str) -> PeerError {
         let process = self.process(focus);
         PeerError::Hangs {
             name: process.map_or_else(|| name.to_string(), |p| p.name.clone()),
             waited_ms: config.hang_bound.as_millis(),
-            doing: String::from("computes and does not wait for input"),
+            doing: doing.to_owned(),
             last_output: process.map(Process::last_output).unwrap_or_default(),
         }
     }

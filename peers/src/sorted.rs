@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Entries in the order of their keys, each key once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Sorted<K, V>(Vec<(K, V)>);
+#[serde(bound(deserialize = "K: Deserialize<'de>, V: Deserialize<'de>"))]
+pub(crate) struct Sorted<K, V>(#[serde(deserialize_with = "crate::bounded::vec")] Vec<(K, V)>);
 
 impl<K, V> Default for Sorted<K, V> {
     fn default() -> Self {
@@ -69,6 +70,11 @@ impl<K: Copy + Ord, V> Sorted<K, V> {
     pub(crate) fn after(&self, key: K) -> &[(K, V)] {
         let at = self.find(key).map_or_else(|at| at, |at| at + 1);
         &self.0[at..]
+    }
+
+    /// In order, each key once: what comes from a file need not be.
+    pub(crate) fn is_sorted(&self) -> bool {
+        self.0.is_sorted_by(|a, b| a.0 < b.0)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(K, V)> {

@@ -5,18 +5,23 @@
 //! to kill. `{port}` and `{addr}` in a client's command stand for the SUT's first listening address.
 
 use crate::error::PeerError;
+use serde::{Deserialize, Serialize};
 
 /// One peer to launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerSpec {
     /// How reports call it.
     pub name: String,
+    /// The name was given, not made of the command.
+    pub is_named: bool,
     /// How many of them.
     pub count: usize,
     /// The command as given.
     pub command: String,
     /// What is executed.
     pub argv: Vec<String>,
+    /// A client that comes only when the one of this name has ended.
+    pub after: Option<String>,
 }
 
 impl PeerSpec {
@@ -53,11 +58,49 @@ impl PeerSpec {
         let default = program.rsplit('/').next().unwrap_or(program);
         Ok(PeerSpec {
             name: name.unwrap_or(default).to_string(),
+            is_named: name.is_some(),
             count,
             command: command.to_string(),
             argv,
+            after: None,
         })
     }
+}
+
+/// A client as all that has to do with the order of clients sees it: also where only a recording of it is left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Member {
+    /// What reports call it: the name that it was given, counted if it is one of several, or else `client#` and its number among all.
+    pub(crate) name: String,
+    /// Clients of one kind were asked for together (`3*CMD`), and are interchangeable.
+    pub(crate) kind: u32,
+    /// It comes when all of this kind have ended.
+    pub(crate) after: Option<u32>,
+}
+
+impl Member {
+    /// What comes from a file may say anything; a client comes after an earlier one only.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.after.is_none_or(|kind| kind < self.kind)
+    }
+}
+
+pub(crate) fn roster(specs: &[PeerSpec]) -> Vec<Member> {
+    let mut members = Vec::new();
+    for (kind, spec) in specs.iter().enumerate() {
+        let is_meant = |other: &PeerSpec| spec.after.as_deref() == Some(other.name.as_str());
+        let after = specs[..kind].iter().rposition(is_meant).map(|kind| kind as u32);
+        for k in 0..spec.count {
+            let name = match (spec.is_named, spec.count) {
+                (false, _) => format!("client#{}", members.len()),
+                (true, 1) => spec.name.clone(),
+                (true, _) => format!("{}#{k}", spec.name),
+            };
+            let kind = kind as u32;
+            members.push(Member { name, kind, after });
+        }
+    }
+    members
 }
 
 /// A name has letters first, so that `3*x=y` and `./a=b` are commands. `LANG=C cmd` would be read as a name too: write `env LANG=C cmd`.

@@ -17,8 +17,8 @@ use xxhash_rust::xxh3::Xxh3;
 pub enum ConnKey {
     /// The k-th that it opened to this destination in this execution.
     Opened(Arc<Address>, u32),
-    /// The k-th that it accepted, over all its listening sockets.
-    Accepted(u32),
+    /// The one that it accepted from this client, by the client's own count of its connections.
+    Accepted(u32, Channel),
 }
 
 impl fmt::Display for ConnKey {
@@ -26,7 +26,8 @@ impl fmt::Display for ConnKey {
         match self {
             ConnKey::Opened(address, 0) => write!(f, "{address}"),
             ConnKey::Opened(address, k) => write!(f, "{address}#{k}"),
-            ConnKey::Accepted(k) => write!(f, "accept#{k}"),
+            ConnKey::Accepted(client, 0) => write!(f, "client#{client}"),
+            ConnKey::Accepted(client, channel) => write!(f, "client#{client}#{channel}"),
         }
     }
 }
@@ -67,7 +68,6 @@ pub(crate) struct Conn {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Inner {
     pub(crate) opened: BTreeMap<Arc<Address>, u32>,
-    pub(crate) accepted: u32,
     /// How many channels of each client have been accepted, per client: which ones.
     pub(crate) taken: BTreeSet<(u32, Channel)>,
     /// Ports that the kernel was asked to choose, by the address asked for.
@@ -123,7 +123,7 @@ impl PeerState {
     /// How many connections the SUT has accepted.
     #[must_use]
     pub fn accepted(&self) -> u32 {
-        self.0.accepted
+        self.0.taken.len() as u32
     }
 
     /// The client at the other end of a connection that the SUT accepted.
@@ -140,7 +140,7 @@ impl PeerState {
     pub fn open_accepted(&self) -> Vec<ConnKey> {
         let open = self.0.conns.iter().filter(|(_, conn)| !conn.closed);
         open.map(|(key, _)| key)
-            .filter(|key| matches!(key, ConnKey::Accepted(_)))
+            .filter(|key| matches!(key, ConnKey::Accepted(..)))
             .cloned()
             .collect()
     }

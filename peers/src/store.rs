@@ -3,7 +3,9 @@
 //! The file is `TFPEERS\0`, a version, the 64-bit xxh3 of the rest, and the rest: the trees in postcard, compressed by zstd.
 
 use crate::address::Address;
+use crate::bounded;
 use crate::error::PeerError;
+use crate::spec::Member;
 use crate::tree::Tree;
 use crate::whole_file::{can_write_whole, write_whole};
 use crate::world::PeerWorld;
@@ -37,7 +39,9 @@ const HEADER: usize = 8 + 4 + 8;
 
 #[derive(Serialize, Deserialize)]
 struct Saved {
+    #[serde(deserialize_with = "bounded::vec")]
     trees: Vec<(TreeKey, Tree)>,
+    #[serde(deserialize_with = "bounded::vec")]
     chosen_ports: Vec<((Address, u32), Address)>,
 }
 
@@ -80,7 +84,17 @@ impl PeerWorld {
             .iter()
             .map(|(asked, got)| (asked.clone(), got.clone()))
             .collect();
-        let plain = postcard::to_stdvec(&Saved { trees, chosen_ports }).map_err(|e| e.to_string())?;
+        let mut plain = postcard::to_stdvec(&Saved { trees, chosen_ports }).map_err(|e| e.to_string())?;
+        // Behind the rest, so that files without it can still be read.
+        if !self.roster.is_empty() {
+            plain.extend(postcard::to_stdvec(&self.roster).map_err(|e| e.to_string())?);
+        }
+        if plain.len() > bounded::LARGEST_CONTENT {
+            return Err(format!(
+                "what was said is more than {} MiB, which is the limit for such files",
+                bounded::LARGEST_CONTENT >> 20
+            ));
+        }
         let packed = zstd::encode_all(plain.as_slice(), 3).map_err(|e| e.to_string())?;
         let mut file = Vec::with_capacity(HEADER + packed.len());
         file.extend(MAGIC);
@@ -99,7 +113,7 @@ impl PeerWorld {
             path: path.to_path_buf(),
             reason,
         };
-        let file = std::fs::read(path).map_err(|e| bad(e.to_string()))?;
+        let file = bounded::read_bounded(path, bounded::LARGEST_FILE).map_err(|e| bad(e.to_string()))?;
         self.load_bytes(&file).map_err(bad)
     }
 
@@ -126,9 +140,22 @@ impl PeerWorld {
         if sum != xxh3_64(packed).to_le_bytes() {
             return Err(bad("its checksum is wrong: it is damaged"));
         }
-        let plain = zstd::decode_all(packed).map_err(|e| e.to_string())?;
-        let saved: Saved = postcard::from_bytes(&plain).map_err(|e| e.to_string())?;
-        for (key, tree) in saved.trees {
+        let plain = bounded::unpack(packed).map_err(|e| e.to_string())?;
+        let saved = bounded::within(|| postcard::take_from_bytes::<Saved>(&plain));
+        let (saved, rest) = saved.map_err(|e| e.to_string())?;
+        if let Some((asked, got)) = saved.chosen_ports.iter().find(|((a, _), b)| !a.may_become(b)) {
+            return Err(format!("it has {got} in place of {}", asked.0));
+        }
+        if !rest.is_empty() && self.roster.is_empty() {
+            let roster = bounded::within(|| postcard::from_bytes::<Vec<Member>>(rest));
+            let roster = roster.map_err(|e| e.to_string())?;
+            if !roster.iter().all(Member::is_sound) {
+                return Err(bad("a client in it comes after itself"));
+            }
+            self.roster = roster;
+        }
+        for (key, mut tree) in saved.trees {
+            tree.make_sound()?;
             self.adopt(key, tree);
         }
         self.chosen_ports.extend(saved.chosen_ports);

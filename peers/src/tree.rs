@@ -16,18 +16,19 @@ use serde::{Deserialize, Serialize};
 
 /// What is known about one channel up to a mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Heard {
-    units: u64,
-    opened: bool,
-    end: StreamEnd,
+pub(crate) struct Heard {
+    pub(crate) units: u64,
+    pub(crate) opened: bool,
+    pub(crate) end: StreamEnd,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Mark {
     /// Said since the mark above.
     pub(crate) answer: Answer,
-    heard: Vec<Heard>,
-    exit: Option<i32>,
+    #[serde(deserialize_with = "crate::bounded::vec")]
+    pub(crate) heard: Vec<Heard>,
+    pub(crate) exit: Option<i32>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,6 +36,7 @@ pub(crate) struct Node {
     pub(crate) parent: Option<Pos>,
     pub(crate) channel: Channel,
     pub(crate) segment: Segment,
+    #[serde(deserialize_with = "crate::bounded::vec")]
     pub(crate) children: Vec<(u32, u32)>,
     pub(crate) marks: Sorted<u32, Mark>,
     /// SUT writes that ended in this node without reaching the peer.
@@ -90,6 +92,7 @@ pub struct Contradiction {
 /// Everything said with one peer instance.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tree {
+    #[serde(deserialize_with = "crate::bounded::vec")]
     pub(crate) nodes: Vec<Node>,
     /// The connection did not come to be: nobody listened there, or there was no way. The error's number.
     pub refused: Option<i32>,
@@ -294,7 +297,7 @@ impl Tree {
         }
     }
 
-    fn mark_above(&self, pos: Pos) -> Option<(Pos, &Mark)> {
+    pub(crate) fn mark_above(&self, pos: Pos) -> Option<(Pos, &Mark)> {
         let node = self.node(pos);
         if let Some(&(offset, ref mark)) = node.marks.before(pos.offset) {
             return Some((
@@ -466,6 +469,19 @@ impl Tree {
         }
         all.sort();
         all
+    }
+
+    /// All exit statuses that the process has had; a signal is negative.
+    pub fn exits(&self) -> impl Iterator<Item = i32> + '_ {
+        let marks = self.nodes.iter().flat_map(|node| node.marks.iter());
+        marks.filter_map(|(_, mark)| mark.exit)
+    }
+
+    /// Whether the process has connected on any path.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        let mut marks = self.nodes.iter().flat_map(|node| node.marks.iter());
+        marks.any(|(_, mark)| mark.answer.speeches().any(|(_, speech)| speech.opened.is_some()))
     }
 
     /// The exit status of the process, if it ended on the path to `pos`.

@@ -104,6 +104,19 @@ impl PeerWorld {
         self.retain(&states);
     }
 
+    /// The SUT has closed a connection, and it will never be put back: what is really connected is of no more use. A server then sees the end, as it would
+    /// natively.
+    pub fn leave(&mut self, state: &PeerState, key: &ConnKey) {
+        let conn = state.0.conns.get(key);
+        let Some(conn) = conn.filter(|conn| conn.closed && matches!(conn.instance, Instance::Server(..)))
+        else {
+            return;
+        };
+        if !self.config.share_trees {
+            self.physicals.retain(|_, physical| physical.tree != conn.tree.0);
+        }
+    }
+
     /// Closes what none of these states (all that are still to be explored) can need.
     pub fn retain(&mut self, states: &[PeerState]) {
         let mut physicals = std::mem::take(&mut self.physicals);
@@ -133,7 +146,7 @@ impl PeerWorld {
         for (key, conn) in &state.0.conns {
             let label = match key {
                 ConnKey::Opened(address, _) => address.to_string(),
-                accepted @ ConnKey::Accepted(_) => accepted.to_string(),
+                ConnKey::Accepted(client, _) => self.client_name(*client),
             };
             let at = state
                 .0

@@ -10,7 +10,7 @@ use crate::diag::Diag;
 use crate::error::{PeerError, show};
 use crate::physical::Physical;
 use crate::settle::Ground;
-use crate::spec::PeerSpec;
+use crate::spec::{Member, PeerSpec};
 use crate::state::{Conn, ConnKey, Inner, Instance, Kept, PeerState, TreeIndex};
 use crate::store::TreeKey;
 use crate::tree::{At, Cursor, Readable, Tree, Walk, Write};
@@ -39,11 +39,17 @@ pub struct PeerWorld {
     pub(crate) physicals: BTreeMap<u64, Physical>,
     pub(crate) ground: Ground,
     pub(crate) clients: Vec<PeerSpec>,
+    /// The clients, launched or recorded.
+    pub(crate) roster: Vec<Member>,
     pub(crate) served_by: HashMap<usize, Option<usize>>,
+    /// The server that was found at an address.
+    pub(crate) serves_at: HashMap<Address, usize>,
     pub(crate) counters: Counters,
     pub(crate) partial: bool,
     /// Servers that took no notice of a connection while they had others.
     pub(crate) one_at_a_time: BTreeSet<Address>,
+    /// Services that the program wanted to talk to and that are not for it.
+    pub(crate) barred: BTreeSet<Address>,
     pub(crate) clock: u64,
     pub(crate) next_id: u64,
     pub(crate) seen_channels: HashSet<(u32, Channel)>,
@@ -66,6 +72,11 @@ fn open_conn<'a>(conns: &'a BTreeMap<ConnKey, Conn>, key: &ConnKey) -> Result<&'
 }
 
 impl PeerWorld {
+    /// How long all waits may go on from now on.
+    pub fn set_patience(&mut self, patience: crate::Patience) {
+        self.config.patience = patience;
+    }
+
     /// Starts the servers and waits until they listen.
     ///
     /// # Errors
@@ -85,6 +96,7 @@ impl PeerWorld {
         };
         let clients: Vec<PeerSpec> = config.clients.iter().flat_map(copies).collect();
         let servers: Vec<PeerSpec> = config.servers.iter().flat_map(copies).collect();
+        let roster = crate::spec::roster(&config.clients);
         let ground = Ground {
             listeners: Vec::new(),
             servers: Vec::new(),
@@ -103,10 +115,13 @@ impl PeerWorld {
             physicals: BTreeMap::new(),
             ground,
             clients,
+            roster,
             served_by: HashMap::new(),
+            serves_at: HashMap::new(),
             counters: Counters::default(),
             partial: false,
             one_at_a_time: BTreeSet::new(),
+            barred: BTreeSet::new(),
             clock: 0,
             next_id: 0,
             seen_channels: HashSet::new(),
@@ -122,6 +137,12 @@ impl PeerWorld {
             }
         }
         Ok(world)
+    }
+
+    /// Services that the program wanted to talk to, that are there, and that nobody has named as its peers.
+    #[must_use]
+    pub fn barred(&self) -> &BTreeSet<Address> {
+        &self.barred
     }
 
     /// What was spared so far.
@@ -164,7 +185,7 @@ impl PeerWorld {
                 None
             }
         });
-        known.max().unwrap_or(0).max(self.clients.len() as u32)
+        known.max().unwrap_or(0).max(self.roster.len() as u32)
     }
 
     pub(crate) fn tree_of(&mut self, key: TreeKey) -> (usize, bool) {
@@ -374,7 +395,7 @@ impl PeerWorld {
     /// # Errors
     /// There is no such connection, or in linear mode the recorded conversation goes on.
     pub fn close(&mut self, state: &mut PeerState, key: &ConnKey) -> Result<(), PeerError> {
-        if matches!(key, ConnKey::Accepted(_)) {
+        if matches!(key, ConnKey::Accepted(..)) {
             self.fin(state, key)?;
         }
         if let Some(conn) = state.edit().conns.get_mut(key) {

@@ -129,7 +129,11 @@ fn nobody_listens() {
 
 #[test]
 fn where_no_way_leads_is_an_answer_too() {
-    let mut world = PeerWorld::new(config(CacheMode::Branching)).expect("world");
+    let mut world = PeerWorld::new(Config {
+        allowed: vec![peers::Allowed::parse("[fe80::1]:80").expect("an address")],
+        ..config(CacheMode::Branching)
+    })
+    .expect("world");
     // A link-local address without a link: no packet is sent for it.
     let address = Address::Tcp(([0xfe80, 0, 0, 0, 0, 0, 0, 1], 80).into());
     let opened = world.open(&mut PeerState::new(), &address);

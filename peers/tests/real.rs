@@ -324,6 +324,7 @@ fn a_late_answer_is_kept_counted_and_found_again() {
     });
     let mut world = PeerWorld::new(Config {
         settle: Duration::from_millis(5),
+        allowed: vec![peers::Allowed::parse(&address.to_string()).expect("an address")],
         ..config(CacheMode::Branching)
     })
     .expect("world");

@@ -249,6 +249,7 @@ fn a_server_that_ran_before_us_is_found_and_inspected() {
     let settle = std::time::Duration::from_secs(3600);
     let mut world = PeerWorld::new(Config {
         settle,
+        allowed: vec![peers::Allowed::parse(&tcp(port).to_string()).expect("an address")],
         ..config(CacheMode::Branching)
     })
     .expect("world");

@@ -4,12 +4,20 @@
 //! Most hooks are parking points, and with a single thread nobody parks at one. They are prepared when a file is mapped
 //! but written only when the first thread is made: programs that start up alone do so at full speed.
 
+mod areas;
+
+pub use areas::pages;
+
 use crate::error::Failure;
-use crate::hooks::{GpRegs, Gpr, ModuleRole, PlanCache, Preempt, ScratchLayout, Site, SiteKind, Streams};
+use crate::hooks::{
+    GpRegs, Gpr, LibraryFn, ModuleRole, PlanCache, Preempt, ScratchLayout, Site, SiteKind, Streams,
+    library_entries,
+};
+use crate::watched::Watched;
 use goblin::container::{Container, Ctx, Endian};
 use goblin::elf::program_header::{PT_LOAD, ProgramHeader};
 use iced_x86::Register;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,10 +56,14 @@ pub struct Module {
 pub struct Code {
     preempt: Preempt,
     /// Under [`Preempt::Auto`]: the loads and stores that are parking points.
-    watched: Arc<BTreeSet<u64>>,
+    watched: Arc<Watched>,
+    /// Variables on a thread's own stack are watched, too.
+    with_stacks: bool,
     plans: PlanCache,
     layout: ScratchLayout,
     sites: Arc<BTreeMap<u64, Installed>>,
+    /// Hooks in code that the program can write to at present: not in place.
+    withdrawn: Arc<BTreeMap<u64, areas::Withdrawn>>,
     modules: Arc<Vec<Module>>,
     streams: Streams,
     /// Are there, or were there, several threads?
@@ -66,7 +78,7 @@ impl Installed {
 }
 
 impl Code {
-    pub fn new(preempt: Preempt, watched: Arc<BTreeSet<u64>>) -> Self {
+    pub fn new(preempt: Preempt, watched: Arc<Watched>, with_stacks: bool) -> Self {
         Self {
             // Nothing to look for is nothing to read the code for.
             preempt: match preempt {
@@ -74,9 +86,11 @@ impl Code {
                 preempt => preempt,
             },
             watched,
+            with_stacks,
             plans: PlanCache::new(),
             layout: ScratchLayout::new(),
             sites: Arc::default(),
+            withdrawn: Arc::default(),
             modules: Arc::default(),
             streams: Streams::default(),
             armed: false,
@@ -87,17 +101,21 @@ impl Code {
     pub fn reset(&mut self) {
         self.layout = ScratchLayout::new();
         self.sites = Arc::default();
+        self.withdrawn = Arc::default();
         self.modules = Arc::default();
         self.streams = Streams::default();
         self.armed = false;
     }
 
     /// There will be a second thread: from now on all hooks are in place. Returns whether code was changed for that.
-    pub fn arm(&mut self, task: &Stopped) -> Result<bool, Failure> {
+    pub fn arm(&mut self, task: &mut Stopped) -> Result<bool, Failure> {
         if self.armed {
             return Ok(false);
         }
         self.armed = true;
+        if self.preempt == Preempt::Memory || !self.watched.calls.is_empty() {
+            self.hook_library(task)?;
+        }
         self.write(task, u64::MIN..u64::MAX)?;
         Ok(true)
     }
@@ -141,6 +159,13 @@ impl Code {
             .any(|module| module.is_libc && module.range.contains(&address))
     }
 
+    /// Is this address in the program's own code?
+    pub fn is_own(&self, address: u64) -> bool {
+        self.modules
+            .iter()
+            .any(|module| module.is_own && module.range.contains(&address))
+    }
+
     /// Where displaced instructions are.
     pub fn scratch_ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.layout.areas().iter().map(|area| area.range.clone())
@@ -170,6 +195,7 @@ impl Code {
             return;
         }
         Arc::make_mut(&mut self.sites).retain(|site, _| !gone.contains(site));
+        Arc::make_mut(&mut self.withdrawn).retain(|site, _| !gone.contains(site));
         Arc::make_mut(&mut self.modules).retain(|module| !gone.contains(&module.range.start));
         self.layout.forget_sites(&gone);
     }
@@ -221,33 +247,71 @@ impl Code {
             return Ok(());
         }
         let span = plan.span.start.wrapping_add(bias)..plan.span.end.wrapping_add(bias);
-        self.reserve(task, span, sites.len())?;
+        self.reserve(task, span, sites.len(), None)?;
         self.install(task, &range, &sites, bias)
     }
 
     fn is_wanted(&self, site: &Site, address: u64) -> bool {
-        let is_plain = matches!(site.kind, SiteKind::Memory(_));
-        !is_plain || self.preempt == Preempt::Memory || self.watched.contains(&address)
+        let SiteKind::Memory(accesses) = site.kind else {
+            return true;
+        };
+        if self.watched.instructions.contains(&address) {
+            return true;
+        }
+        self.preempt == Preempt::Memory && (self.with_stacks || !accesses.are_on_stack())
     }
 
-    /// Sees to it that there is room for the displaced instructions near the module.
-    fn reserve(&mut self, task: &mut Stopped, span: Range<u64>, sites: usize) -> Result<(), Failure> {
-        let mapped: Vec<Range<u64>> = read_maps(task.pid())?
-            .iter()
-            .map(|map| map.start..map.end)
-            .collect();
-        let fail =
-            |error: crate::hooks::ScratchError| Failure::unsupported(format!("no room for hooks: {error}"));
-        if let Some(area) = self.layout.reserve(span, sites, &mapped).map_err(fail)? {
-            let protection = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u64;
-            let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
-            let (start, len) = (area.range.start, area.range.end - area.range.start);
-            task.inject_checked(
-                "mmap",
-                libc::SYS_mmap,
-                [start, len, protection, flags, u64::MAX, 0],
-            )?;
+    /// Puts hooks at the entries of library functions that access memory for the program. By now the dynamic linker has chosen and bound them.
+    fn hook_library(&mut self, task: &mut Stopped) -> Result<(), Failure> {
+        let mut entries: BTreeMap<u64, LibraryFn> = BTreeMap::new();
+        for module in self.modules.iter() {
+            let Ok(file) = std::fs::read(&module.path) else {
+                continue;
+            };
+            let found = library_entries(&file, module.is_libc);
+            entries.extend(
+                found
+                    .entries
+                    .iter()
+                    .map(|(entry, function)| (entry.wrapping_add(module.bias), *function)),
+            );
+            for (slot, function) in found.slots {
+                if let Ok(entry) = task.memory().read_u64(slot.wrapping_add(module.bias)) {
+                    entries.entry(entry).or_insert(function);
+                }
+            }
         }
+        // Only the C library's own: how long a block of another allocator is cannot be read off it, and what is in no module is not bound yet.
+        entries.retain(|entry, _| !self.sites.contains_key(entry) && self.is_libc(*entry));
+        for (entry, function) in entries {
+            self.hook_entry(task, entry, function)?;
+        }
+        Ok(())
+    }
+
+    fn hook_entry(&mut self, task: &mut Stopped, entry: u64, function: LibraryFn) -> Result<(), Failure> {
+        let mut code = [0; 15];
+        let available = task.memory().read_up_to(entry, &mut code)?;
+        let code = &code[..available];
+        let decoded = iced_x86::Decoder::with_ip(64, code, entry, iced_x86::DecoderOptions::NONE).decode();
+        let Some(&original) = code.first().filter(|_| !decoded.is_invalid()) else {
+            return Ok(());
+        };
+        self.reserve(task, entry..entry + 1, 1, None)?;
+        // One that cannot be displaced is not seen.
+        let Ok(placed) = self.layout.place(entry, code) else {
+            return Ok(());
+        };
+        areas::write_slots(task, &[(placed.slot, placed.bytes)])?;
+        Arc::make_mut(&mut self.sites).insert(
+            entry,
+            Installed {
+                kind: SiteKind::Library(function),
+                len: decoded.len() as u8,
+                slot: placed.slot,
+                original,
+            },
+        );
         Ok(())
     }
 
@@ -259,12 +323,11 @@ impl Code {
         let Some(&original) = code[..available].first() else {
             return Ok(None);
         };
-        self.reserve(task, address..address + 1, 1)?;
+        self.reserve(task, address..address + 1, 1, None)?;
         let placed = self.layout.place(address, &code[..available]).map_err(|error| {
             Failure::unsupported(format!("no breakpoint can be at {address:#x}: {error}"))
         })?;
-        task.memory()
-            .write_many(&[(placed.slot, placed.bytes.as_slice())])?;
+        areas::write_slots(task, &[(placed.slot, placed.bytes)])?;
         task.memory().write_forced(address, &[INT3])?;
         Ok(Some((placed.slot, original)))
     }
@@ -304,8 +367,7 @@ impl Code {
                 },
             );
         }
-        let pieces: Vec<(u64, &[u8])> = slots.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect();
-        task.memory().write_many(&pieces)?;
+        areas::write_slots(task, &slots)?;
         self.write(task, range.clone())
     }
 
@@ -366,7 +428,7 @@ fn load_bias(path: &Path, start: u64, offset: u64) -> Option<u64> {
     let holds = |h: &&ProgramHeader| {
         h.p_type == PT_LOAD
             && h.is_executable()
-            && (h.p_offset & !(PAGE - 1)..h.p_offset + h.p_filesz).contains(&offset)
+            && (h.p_offset & !(PAGE - 1)..h.p_offset.saturating_add(h.p_filesz)).contains(&offset)
     };
     let segment = headers.iter().find(holds)?;
     Some(

@@ -25,6 +25,15 @@ pub struct Failure {
     pub hint: Option<String>,
     /// Further lines: arguments, backtrace, both sides of a difference.
     pub details: Vec<String>,
+    /// What the program had printed by then, where nobody has shown it yet.
+    pub printed: Option<Box<Printed>>,
+}
+
+/// What a program has printed.
+#[derive(Debug, Default)]
+pub struct Printed {
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
 }
 
 impl Failure {
@@ -34,6 +43,7 @@ impl Failure {
             reason: reason.into(),
             hint: None,
             details: Vec::new(),
+            printed: None,
         }
     }
 
@@ -53,6 +63,11 @@ impl Failure {
 
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn after(mut self, printed: Printed) -> Self {
+        self.printed = Some(Box::new(printed));
         self
     }
 

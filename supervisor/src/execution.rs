@@ -1,10 +1,12 @@
 //! One schedule from start to end: chosen by a scheduler, or prescribed by a trace.
 
-use crate::error::Failure;
+use crate::error::{Failure, Printed};
 use crate::schedule::Scheduler;
-use crate::session::{Options, Session, TIMEOUT};
+use crate::session::{Alternative, Options, Session};
 use crate::trace::{End, Machine, ProgramRecord, Step, Trace};
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use syscall_model::Tid;
 
 /// A finished execution.
@@ -22,7 +24,10 @@ pub fn run(options: Options, scheduler: &mut dyn Scheduler, max_steps: u64) -> R
         options,
         max_steps,
         &mut |_, _, _| {},
-        |_, session| Ok((scheduler.choose(&session.enabled()), 0)),
+        |_, session| {
+            let tid = scheduler.choose(&session.enabled());
+            Ok((tid, scheduler.choose_alternative(&session.alternatives(tid))))
+        },
         |_, _| Ok(()),
     )
 }
@@ -47,13 +52,11 @@ pub fn replay_watched(
         watch,
         |at, session| {
             let step = &trace.steps[at as usize];
-            let enabled = match step.alternative {
-                TIMEOUT => session.timed_waits(),
-                _ => session.enabled(),
-            };
-            if enabled.contains(&step.thread) {
+            let alternative = Alternative::of(step.alternative);
+            if alternative.is_some_and(|alternative| session.offers(step.thread, alternative)) {
                 return Ok((step.thread, step.alternative));
             }
+            let enabled = session.enabled();
             Err(desync(
                 at,
                 &format!("thread {} goes next: {}", step.thread, step.operation),
@@ -116,7 +119,10 @@ fn drive(
         let last = steps.last().map(|step| step.thread);
         preemptions += u64::from(last.is_some_and(|last| last != tid && enabled.contains(&last)));
         watch(&session, at, tid);
-        let step = session.step_as(tid, alternative)?;
+        let step = match session.step_as(tid, alternative) {
+            Ok(step) => step,
+            Err(failure) => return Err(failure.after(printed(&session))),
+        };
         tracing::debug!(step = at, thread = step.thread, "{}", step.operation);
         check(at, &step)?;
         steps.push(step);
@@ -128,6 +134,14 @@ fn drive(
         preemptions,
         end,
     })
+}
+
+fn printed(session: &Session) -> Printed {
+    let output = &session.model().output;
+    Printed {
+        stdout: output.stdout.bytes(),
+        stderr: output.stderr.bytes(),
+    }
 }
 
 impl Execution {
@@ -148,19 +162,30 @@ impl Execution {
             inputs: self.session.host().inputs(),
             machine: Machine::this(),
             watched: (*options.watched).clone(),
+            faults: options.faults.calls.bits(),
+            recover: Vec::new(),
         })
     }
+}
+
+/// BLAKE3 of a program's file, piece by piece: it may be large.
+///
+/// # Errors
+/// It cannot be read.
+pub fn digest(path: &Path) -> Result<[u8; 32], Failure> {
+    let mut hasher = blake3::Hasher::new();
+    let hashed = File::open(path).and_then(|mut file| std::io::copy(&mut file, &mut hasher));
+    hashed.map_err(|e| Failure::unsupported(format!("{}: {e}", path.display())))?;
+    Ok(*hasher.finalize().as_bytes())
 }
 
 impl ProgramRecord {
     /// What these options run.
     pub fn of(options: &Options) -> Result<Self, Failure> {
         let path = &options.program.path;
-        let file =
-            std::fs::read(path).map_err(|e| Failure::unsupported(format!("{}: {e}", path.display())))?;
         Ok(Self {
             path: path.as_os_str().as_bytes().to_vec(),
-            digest: *blake3::hash(&file).as_bytes(),
+            digest: digest(path)?,
             argv: options.argv.clone(),
             env: options.env.clone(),
         })

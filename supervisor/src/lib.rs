@@ -24,5 +24,7 @@ pub mod show;
 pub mod sweep;
 pub mod symbols;
 pub mod trace;
+pub mod watchdog;
+pub mod watched;
 
 pub use cli::main;

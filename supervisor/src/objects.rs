@@ -1,8 +1,8 @@
 //! Names for addresses: which variable a lock is.
 
 use crate::error::Failure;
+use crate::hooks::{LARGEST_MODULE, parse_elf};
 use crate::session::Session;
-use goblin::elf::Elf;
 use goblin::elf::sym::STT_OBJECT;
 use std::ops::Range;
 
@@ -18,10 +18,10 @@ impl Objects {
     pub fn of(session: &Session) -> Self {
         let mut variables = Vec::new();
         for module in session.own_modules() {
-            let Ok(file) = std::fs::read(&module.path) else {
+            let Ok(file) = peers::read_bounded(&module.path, LARGEST_MODULE) else {
                 continue;
             };
-            let Ok(elf) = Elf::parse(&file) else { continue };
+            let Ok(elf) = parse_elf(&file) else { continue };
             let named = elf
                 .syms
                 .iter()
@@ -29,7 +29,11 @@ impl Objects {
             variables.extend(named.filter_map(|sym| {
                 let name = elf.strtab.get_at(sym.st_name)?;
                 let start = sym.st_value.wrapping_add(module.bias);
-                Some((start, start + sym.st_size, crate::symbols::demangled(name)))
+                Some((
+                    start,
+                    start.checked_add(sym.st_size)?,
+                    crate::symbols::demangled(name),
+                ))
             }));
         }
         variables.sort();
@@ -70,17 +74,17 @@ fn resolve(name: &str, objects: &Objects, session: &Session) -> Result<Range<u64
         return Ok(*start..*end);
     }
     for module in session.own_modules() {
-        let Ok(file) = std::fs::read(&module.path) else {
+        let Ok(file) = peers::read_bounded(&module.path, LARGEST_MODULE) else {
             continue;
         };
-        let Ok(elf) = Elf::parse(&file) else { continue };
+        let Ok(elf) = parse_elf(&file) else { continue };
         let section = elf
             .section_headers
             .iter()
             .find(|s| elf.shdr_strtab.get_at(s.sh_name) == Some(name) && s.sh_addr != 0);
         if let Some(section) = section {
             let start = section.sh_addr.wrapping_add(module.bias);
-            return Ok(start..start + section.sh_size);
+            return Ok(start..start.saturating_add(section.sh_size));
         }
     }
     Err(Failure::usage(format!(

@@ -1,7 +1,10 @@
 //! The JSON result, as CLI.md documents it.
 
+use crate::check::coverage::Covered;
+use crate::check::recovery::Recovered;
 use crate::check::scout::Race;
 use crate::network::Peers;
+use crate::trace::End;
 use peers::CacheMode;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -23,6 +26,8 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
     pub outcomes: Vec<Outcome>,
+    /// What the verdict covers, and what it assumes.
+    pub coverage: Covered,
     /// Accesses to memory that nothing orders.
     pub races: Vec<Race>,
     /// What may be wrong with the program, though it is no violation.
@@ -113,6 +118,9 @@ pub struct Violation {
     pub trace: Option<String>,
     pub steps: u64,
     pub preemptions: u64,
+    /// How often something was on its way and not there, or came in another order, and how often a fault happened.
+    pub late_answers: u64,
+    pub faults: u64,
     /// Symbolised stacks of the threads, the guilty one first.
     pub stacks: Vec<String>,
 }
@@ -129,7 +137,39 @@ pub struct Outcome {
     pub stdout: String,
     pub stderr: String,
     pub sent: BTreeMap<String, Vec<String>>,
+    /// How the command of `--recover` ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
+    /// The files of `--files`; null for one that was removed.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, Option<String>>,
     pub executions: u64,
+}
+
+/// What came of a recovery.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Recovery {
+    pub exit: Option<i32>,
+    pub signal: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Recovery {
+    pub fn of(recovered: &Recovered) -> Self {
+        Self {
+            exit: match recovered.end {
+                End::Exited(status) => Some(status),
+                _ => None,
+            },
+            signal: match recovered.end {
+                End::Killed(signal) => Some(signal),
+                _ => None,
+            },
+            stdout: escape(&recovered.stdout),
+            stderr: escape(&recovered.stderr),
+        }
+    }
 }
 
 /// Output as UTF-8, with what is not UTF-8 escaped.

@@ -1,5 +1,6 @@
 //! What a handler asks the supervisor to do.
 
+use crate::net::observe::Observation;
 use crate::object::Touch;
 use crate::thread::Tid;
 use crate::wait::{Wait, WaitFor};
@@ -116,6 +117,8 @@ pub struct Prepared {
     /// The call waits for nothing, not even for what it is about: a look at this. Programs that look again and again
     /// expect that time passes meanwhile.
     pub look: Option<WaitFor>,
+    /// What it can tell of what peers have said, where that is more than the readiness which it waits for.
+    pub observes: Option<Observation>,
 }
 
 impl Prepared {
@@ -138,6 +141,11 @@ impl Prepared {
             Parking::Wait(wait) => self.wait = Some(wait),
             Parking::Look(on) => self.look = Some(on),
         }
+        self
+    }
+
+    pub fn observing(mut self, observation: Observation) -> Self {
+        self.observes = Some(observation);
         self
     }
 

@@ -65,11 +65,13 @@ impl Description {
     }
 
     pub fn readable(&self) -> bool {
-        matches!(self.flags & libc::O_ACCMODE, libc::O_RDONLY | libc::O_RDWR)
+        self.flags & libc::O_PATH == 0
+            && matches!(self.flags & libc::O_ACCMODE, libc::O_RDONLY | libc::O_RDWR)
     }
 
     pub fn writable(&self) -> bool {
-        matches!(self.flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR)
+        self.flags & libc::O_PATH == 0
+            && matches!(self.flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR)
     }
 }
 
@@ -161,8 +163,17 @@ impl Files {
         self.table.get_mut(&fd).ok_or(Errno::EBADF)
     }
 
-    /// The description behind a descriptor.
+    /// The description behind a descriptor that is more than a mere name (`O_PATH`), which nearly every call asks for.
     pub fn lookup(&self, fd: i32) -> Result<(OfdId, &Description), Errno> {
+        self.lookup_any(fd)
+            .and_then(|(id, description)| match description.flags & libc::O_PATH {
+                0 => Ok((id, description)),
+                _ => Err(Errno::EBADF),
+            })
+    }
+
+    /// The description behind a descriptor, of whatever kind.
+    pub fn lookup_any(&self, fd: i32) -> Result<(OfdId, &Description), Errno> {
         let id = self.descriptor(fd)?.description;
         Ok((id, self.descriptions.get(&id).ok_or(Errno::EBADF)?))
     }

@@ -8,10 +8,12 @@
 //! Start at [`table`]: one row per system call says what becomes of it and why.
 #![forbid(unsafe_code)]
 
+pub mod buffers;
 pub mod call;
 pub mod channels;
 pub mod clock;
 pub mod effect;
+pub mod faults;
 pub mod fd;
 pub mod fs;
 pub mod futex;

@@ -13,6 +13,18 @@ impl From<Fault> for Errno {
     }
 }
 
+const PAGE: u64 = 4096;
+/// The first address that is no program's (`TASK_SIZE_MAX`).
+const BEYOND: u64 = 0x7fff_ffff_f000;
+
+/// Can a program have memory there at all? The kernel asks that before it looks at anything else (`access_ok`).
+pub fn check_reachable(addr: u64, len: u64) -> Result<(), Fault> {
+    match addr.checked_add(len) {
+        Some(end) if end <= BEYOND => Ok(()),
+        _ => Err(Fault(addr)),
+    }
+}
+
 /// Reading and writing the memory of the program under test.
 pub trait GuestMemory {
     /// Fills `out` from `addr`, all or nothing.
@@ -63,10 +75,40 @@ pub trait GuestMemoryExt: GuestMemory {
         Ok(bytes)
     }
 
+    /// Writes as much of `data` as there is memory for, page by page; how much that was.
+    fn write_some(&mut self, addr: u64, data: &[u8]) -> usize {
+        if self.write(addr, data).is_ok() {
+            return data.len();
+        }
+        let mut done = 0;
+        while done < data.len() {
+            let at = addr.wrapping_add(done as u64);
+            let piece = ((PAGE - at % PAGE) as usize).min(data.len() - done);
+            if self.write(at, &data[done..done + piece]).is_err() {
+                break;
+            }
+            done += piece;
+        }
+        done
+    }
+
+    /// Reads as much of `len` bytes as there is memory for, page by page.
+    fn read_some(&self, addr: u64, len: usize) -> Vec<u8> {
+        let mut data = Vec::new();
+        while data.len() < len {
+            let at = addr.wrapping_add(data.len() as u64);
+            let piece = ((PAGE - at % PAGE) as usize).min(len - data.len());
+            match self.read_vec(at, piece) {
+                Ok(bytes) => data.extend(bytes),
+                Err(_) => break,
+            }
+        }
+        data
+    }
+
     /// A NUL-terminated string of at most `max` bytes, read without crossing into the next page needlessly
     /// (the string may end just before an unmapped one).
     fn read_cstr(&self, addr: u64, max: usize) -> Result<Vec<u8>, Errno> {
-        const PAGE: u64 = 4096;
         let mut out = Vec::new();
         let mut at = addr;
         while out.len() < max {
@@ -77,7 +119,7 @@ pub trait GuestMemoryExt: GuestMemory {
                 return Ok(out);
             }
             out.extend_from_slice(&bytes);
-            at += chunk as u64;
+            at = at.wrapping_add(chunk as u64);
         }
         Err(Errno::ENAMETOOLONG)
     }
@@ -90,7 +132,7 @@ pub trait GuestMemoryExt: GuestMemory {
     /// A `struct timespec`, validated as the kernel does, in nanoseconds.
     fn read_timespec(&self, addr: u64) -> Result<u64, Errno> {
         let seconds = self.read_u64(addr)? as i64;
-        let nanos = self.read_u64(addr + 8)?;
+        let nanos = self.read_u64(addr.wrapping_add(8))?;
         if seconds < 0 || nanos >= 1_000_000_000 {
             return Err(Errno::EINVAL);
         }
@@ -101,7 +143,7 @@ pub trait GuestMemoryExt: GuestMemory {
 
     fn write_timespec(&mut self, addr: u64, nanos: u64) -> Result<(), Fault> {
         self.write_u64(addr, nanos / 1_000_000_000)?;
-        self.write_u64(addr + 8, nanos % 1_000_000_000)
+        self.write_u64(addr.wrapping_add(8), nanos % 1_000_000_000)
     }
 
     /// An `iovec` array as `(address, length)` pairs; `EINVAL` for more than `IOV_MAX` or a huge total.
@@ -112,8 +154,8 @@ pub trait GuestMemoryExt: GuestMemory {
         let mut total: u64 = 0;
         let mut out = Vec::with_capacity(count as usize);
         for i in 0..count {
-            let base = self.read_u64(addr + i * 16)?;
-            let len = self.read_u64(addr + i * 16 + 8)?;
+            let base = self.read_u64(addr.wrapping_add(i * 16))?;
+            let len = self.read_u64(addr.wrapping_add(i * 16 + 8))?;
             total = total
                 .checked_add(len)
                 .filter(|&t| t <= i64::MAX as u64)

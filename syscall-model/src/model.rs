@@ -1,14 +1,14 @@
 //! The whole modelled kernel state, and the context in which handlers run.
 
 use crate::call::Call;
-use crate::channels::Channels;
+use crate::channels::{Channels, socket};
 use crate::clock::{Clock, Nanos};
 use crate::effect::{Outcome, Prepared};
 use crate::fd::{Description, Files, Kind, OfdId, PollEvents};
 use crate::fs::{FileSystem, Host};
 use crate::futex::Futexes;
 use crate::memory::GuestMemory;
-use crate::net::Network;
+use crate::net::{Arrivals, Network, observe};
 use crate::output::Output;
 use crate::process::Process;
 use crate::random::Random;
@@ -61,6 +61,8 @@ pub struct Config {
     pub uid: u32,
     pub gid: u32,
     pub groups: Vec<u32>,
+    /// When the program can notice what peers say.
+    pub arrivals: Arrivals,
 }
 
 impl Default for Config {
@@ -78,6 +80,7 @@ impl Default for Config {
             uid: 1000,
             gid: 1000,
             groups: Vec::new(),
+            arrivals: Arrivals::Ordered,
         }
     }
 }
@@ -113,6 +116,11 @@ impl Cx<'_> {
 impl Model {
     /// The state at the start of a program: one thread, descriptors 0, 1 and 2.
     pub fn new(config: &Config) -> Self {
+        Self::over(config, FileSystem::new(config))
+    }
+
+    /// The same, with these files.
+    pub fn over(config: &Config, fs: FileSystem) -> Self {
         let mut model = Self {
             clock: Clock::new(config.epoch_seconds),
             threads: BTreeMap::new(),
@@ -120,8 +128,8 @@ impl Model {
             futexes: Futexes::default(),
             process: Process::new(config),
             files: Files::default(),
-            fs: FileSystem::new(config),
-            channels: Channels::default(),
+            fs,
+            channels: Channels::with(config.arrivals),
             signals: Signals::default(),
             timers: Timers::default(),
             random: Random::new(config.random_seed),
@@ -196,8 +204,20 @@ impl Model {
         self.wake_reason(tid).is_some() || self.signals.deliverable(self.thread(tid)).is_some()
     }
 
-    /// Why the thread's pending operation could run now, `None` if it cannot.
+    /// Why the thread's pending operation could run now, `None` if it cannot. What is on its way may arrive.
     pub fn wake_reason(&self, tid: Tid) -> Option<Wake> {
+        let woken = self.woken_by_what_is_there(tid);
+        match (woken, &self.thread(tid).wait) {
+            (Some(Wake::Ready), _) | (_, None) => woken,
+            (_, Some(wait)) => match &wait.on {
+                WaitFor::Ready(list) if observe::may_become_ready(self, list) => Some(Wake::Ready),
+                _ => woken,
+            },
+        }
+    }
+
+    /// The same if nothing more arrives.
+    pub fn woken_by_what_is_there(&self, tid: Tid) -> Option<Wake> {
         let thread = self.thread(tid);
         let Some(wait) = &thread.wait else {
             return Some(Wake::Ready);
@@ -258,6 +278,18 @@ impl Model {
         }
     }
 
+    /// Can what this description waits for come from another program?
+    pub fn is_about_peers(&self, id: OfdId) -> bool {
+        match self.files.get(id).map(|description| &description.kind) {
+            Some(Kind::Socket(socket)) => socket::is_networked(self, *socket),
+            Some(Kind::Epoll(epoll)) => {
+                let epoll = self.channels.epolls.get(epoll);
+                epoll.is_some_and(|epoll| epoll.descriptions().any(|id| self.is_about_peers(id)))
+            }
+            _ => false,
+        }
+    }
+
     /// The earliest moment at which time alone changes something.
     pub fn next_deadline(&self) -> Option<Nanos> {
         let waits = self.threads.values().filter_map(|t| t.wait.as_ref()?.deadline);
@@ -293,6 +325,7 @@ impl Model {
             return PollEvents::NVAL;
         };
         match &description.kind {
+            Kind::File(_) if description.flags & libc::O_PATH != 0 => PollEvents::NVAL,
             Kind::File(_) | Kind::Output(_) => {
                 PollEvents::IN | PollEvents::OUT | PollEvents::RDNORM | PollEvents::WRNORM
             }

@@ -45,6 +45,8 @@ pub struct Process {
     pub user: Ids,
     pub group_ids: Ids,
     pub groups: Vec<u32>,
+    /// Has it asked for expedited barriers (`membarrier`)?
+    pub expedites: bool,
     pub limits: [Limit; LIMITS],
     /// Processors that the program is told of.
     pub cpus: u32,
@@ -72,6 +74,7 @@ impl Process {
             user: Ids::new(config.uid),
             group_ids: Ids::new(config.gid),
             groups: config.groups.clone(),
+            expedites: false,
             limits: default_limits(),
             cpus: config.cpus.clamp(1, MAX_CPUS),
             dumpable: true,

@@ -68,6 +68,8 @@ pub struct Thread {
     pub idle_yields: u32,
     /// Looks in a row that found nothing, while nobody else got anywhere either; the same.
     pub idle_looks: u32,
+    /// Memory was refused to it by a fault, and it has done nothing since but ask for more.
+    pub starved: bool,
 }
 
 /// What a thread asked the scheduler for. Kept and told back; the schedule is tracefork's.
@@ -114,6 +116,7 @@ impl Thread {
             yields_to: BTreeSet::new(),
             idle_yields: 0,
             idle_looks: 0,
+            starved: false,
         }
     }
 

@@ -112,6 +112,11 @@ impl Timers {
         id
     }
 
+    /// A number that no timer gets.
+    pub fn use_up(&mut self) {
+        self.next_id += 1;
+    }
+
     /// Arms or disarms; what was lost before is forgotten.
     pub fn arm(model: &mut Model, id: i32, schedule: Schedule) {
         if let Some(timer) = model.timers.posix.get_mut(&id) {

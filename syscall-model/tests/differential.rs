@@ -10,7 +10,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use support::{DATA, Guest};
-use syscall_model::fs::{RealHost, View, apply, changes};
+use syscall_model::fs::{RealHost, View, apply, changes, export};
 use syscall_model::{Errno, GuestMemory, GuestMemoryExt, Sysno};
 
 #[derive(Clone, Debug)]
@@ -365,7 +365,7 @@ proptest! {
         prop_assert_eq!(&tree(host_dir.path()), &untouched, "the host is never written");
         let view = View { model: &modelled.guest.model, host: &RealHost, tid: 1000 };
         let changes = changes(&view).unwrap();
-        apply(&changes, None).unwrap();
+        apply(&changes).unwrap();
         prop_assert_eq!(tree(host_dir.path()), tree(real_dir.path()));
     }
 }
@@ -386,7 +386,7 @@ fn changes_can_be_exported_elsewhere() {
         host: &RealHost,
         tid: 1000,
     };
-    apply(&changes(&view).unwrap(), Some(out.path())).unwrap();
+    export(&changes(&view).unwrap(), out.path()).unwrap();
     let exported = out.path().join(host_dir.path().strip_prefix("/").unwrap());
     assert_eq!(fs::read(exported.join("d/new")).unwrap(), b"contents");
     assert!(!host_dir.path().join("d/new").exists());

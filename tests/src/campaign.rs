@@ -44,7 +44,7 @@ const fn end_to_end(test: &'static str) -> Suite {
 }
 
 /// All of them. (A test of this crate finds those that are missing here.)
-pub const SUITES: [Suite; 10] = [
+pub const SUITES: [Suite; 12] = [
     suite("explore", Some("equivalence"), ""),
     suite("explore", Some("counterexamples"), "the_number_of_preemptions"),
     suite("syscall-model", Some("differential"), "the_model_does_what"),
@@ -53,8 +53,10 @@ pub const SUITES: [Suite; 10] = [
     suite("peers", Some("real"), "modes_agree"),
     suite("peers", None, "sorted::"),
     suite("checkpoint", None, "tree::"),
+    end_to_end("random_calls"),
     end_to_end("random_programs"),
     end_to_end("random_protocols"),
+    end_to_end("hostile_files"),
 ];
 
 impl Suite {

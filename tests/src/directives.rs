@@ -143,7 +143,16 @@ fn parse_mode(word: &str) -> Result<Preempt> {
 }
 
 fn parse_violation(kind: &str) -> Result<String> {
-    const KINDS: [&str; 6] = ["deadlock", "livelock", "crash", "assert", "exit", "output"];
+    const KINDS: [&str; 8] = [
+        "deadlock",
+        "livelock",
+        "crash",
+        "assert",
+        "exit",
+        "output",
+        "race",
+        "use-after-free",
+    ];
     if !KINDS.contains(&kind) {
         bail!("no kind of violation {kind}");
     }

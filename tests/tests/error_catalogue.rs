@@ -60,6 +60,7 @@ fn said_by_the_supervisor() -> Messages {
         for found in by_name.captures_iter(&text).chain(by_code.captures_iter(&text)) {
             let code = match &found[1] {
                 "usage" | "Usage" => 2,
+                "Limit" => 3,
                 "unsupported" | "Unsupported" => 4,
                 "peer" | "Peer" => 5,
                 "desync" | "Desync" => 6,
@@ -94,6 +95,7 @@ fn catalogue(page: &Path) -> Messages {
         if let Some(heading) = line.strip_prefix("## ") {
             code = heading
                 .strip_prefix("Exit code ")
+                .or_else(|| heading.strip_prefix("Limits (exit code "))
                 .and_then(|rest| rest[..1].parse().ok());
         }
         let Some(code) = code else { continue };
@@ -111,8 +113,19 @@ fn every_message_is_in_the_catalogue_under_its_exit_code() {
     said.extend(said_below("peers/src/error.rs", 5));
     said.extend(said_below("tracee/src/error.rs", 4));
     said.extend(said_below("checkpoint/src/error.rs", 4));
+    for file in ["tracee/src/spawn.rs", "supervisor/src/hooks/mod.rs"] {
+        said.extend(said_below(file, 4));
+    }
+    for file in [
+        "supervisor/src/hooks/scratch.rs",
+        "supervisor/src/hooks/displace.rs",
+    ] {
+        said.extend(said_below(file, 4));
+    }
     // Found when the command line is read, before there are any peers.
     said.insert("peer command …: …".to_owned(), 2);
+    // The peer is not to blame.
+    said.insert("peer … was waited for when the time was over".to_owned(), 3);
     said.retain(|message, _| says_something(message));
     assert!(
         said.len() > 80,

@@ -22,6 +22,7 @@ const ALLOWED: [(&str, &str, &[&str]); 9] = [
         &[
             "tracefork",
             "explore",
+            "peers",
             "syscall-model",
             "tracee",
             "test-packages",

@@ -280,7 +280,9 @@ fn reduced(tracefork: &Tracefork, program: &Program) -> Result<()> {
 fn a_write_that_nobody_answers_is_in_no_readers_way(tracefork: &Tracefork) -> Result<()> {
     let chat = LARGER.iter().find(|p| p.args == ["3", "full"]);
     let chat = chat.context("the chat server of three clients")?;
-    let (result, outcomes) = run(tracefork, chat, &["--reduce", "dpor", "--no-hash"])?;
+    // In any order of arrival each is multiplied by the orders in which the clients are accepted.
+    let options = ["--reduce", "dpor", "--no-hash", "--arrivals", "ordered"];
+    let (result, outcomes) = run(tracefork, chat, &options)?;
     result.ensure_code(0)?;
     let orders = 6_usize.pow(3);
     ensure!(outcomes.len() == orders, "{} outcomes", outcomes.len());

@@ -1,15 +1,21 @@
 //! What peers can be and do: where they are, what they do wrong, what is demanded of the traffic with them, when their absence is an end and when a
 //! deadlock, what is left of them in a saved cache, and time that passes while they are waited for.
 
-use std::net::TcpStream;
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::UnixListener;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Arguments;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tracefork_tests::command_under_test;
+use tracefork_tests::directives::End;
 use tracefork_tests::networked::{Peer, Session, peer_program, trial};
+use tracefork_tests::observe::Scratch;
 use tracefork_tests::supervised::{TIME_LIMIT, Tracefork};
-use tracefork_tests::{packages, process};
+use tracefork_tests::{guests, packages, process};
 
 /// What is tried with the command.
 type Trying = fn(&Tracefork) -> Result<()>;
@@ -21,6 +27,7 @@ const TRIALS: &[(&str, Trying)] = &[
     ),
     ("clients_reach_any_address", clients_reach_any_address),
     ("a_server_that_runs_already", a_server_that_runs_already),
+    ("strangers_are_not_there", strangers_are_not_there),
     (
         "servers_answer_from_other_sockets",
         servers_answer_from_other_sockets,
@@ -64,6 +71,11 @@ const TRIALS: &[(&str, Trying)] = &[
     ),
     ("a_server_that_does_not_come_up", a_server_that_does_not_come_up),
     ("servers_that_are_no_good", servers_that_are_no_good),
+    ("waits_end_with_the_command", waits_end_with_the_command),
+    (
+        "another_namespaces_proc_is_refused",
+        another_namespaces_proc_is_refused,
+    ),
     (
         "answers_that_differ_are_shown_or_allowed",
         answers_that_differ_are_shown_or_allowed,
@@ -175,6 +187,8 @@ fn clients_that_never_rest_wait_too(tracefork: &Tracefork) -> Result<()> {
 /// Nobody has to start it for us: it is found by its address, and inspected.
 fn a_server_that_runs_already(tracefork: &Tracefork) -> Result<()> {
     let session = Session::new()?;
+    let address = format!("127.0.0.1:{}", session.port);
+    let session = session.with(&["--allow-connect", &address]);
     let server = Running::start(&session, "alphabet")?;
     let result = session.check_guest(tracefork, "alphabet_client", &["2", "1"])?;
     drop(server);
@@ -192,8 +206,17 @@ fn a_server_that_runs_already(tracefork: &Tracefork) -> Result<()> {
 /// that is explored, the first thread hears nothing before it asks, and the answer after it did.
 fn a_late_answer_is_neither_lost_nor_early(tracefork: &Tracefork) -> Result<()> {
     for options in [&[][..], &["--reduce", "none"], &["--cache", "linear"]] {
-        let session = Session::new()?
-            .with(&["--settle", "1ms", "--preempt", "sync"])
+        let session = Session::new()?;
+        let address = format!("127.0.0.1:{}", session.port);
+        let session = session
+            .with(&[
+                "--settle",
+                "1ms",
+                "--preempt",
+                "sync",
+                "--allow-connect",
+                &address,
+            ])
             .with(options);
         let server = Running::start(&session, "holds")?;
         let scripts = ["connect", "2", "0d9wask/;l", "1wgo/;l"];
@@ -209,6 +232,59 @@ fn a_late_answer_is_neither_lost_nor_early(tracefork: &Tracefork) -> Result<()> 
             result.said()
         );
     }
+    Ok(())
+}
+
+/// Who was not named is not there: refused, no such file. The warning says who it was, and how to allow it.
+fn strangers_are_not_there(tracefork: &Tracefork) -> Result<()> {
+    let scratch = Scratch::new()?;
+    let tcp = TcpListener::bind("127.0.0.1:0")?;
+    let udp = UdpSocket::bind("127.0.0.1:0")?;
+    let path = scratch.beside("stranger").display().to_string();
+    let unix = UnixListener::bind(&path)?;
+    let at = |address: SocketAddr| (address.port().to_string(), address.to_string());
+    let (tcp_port, tcp_address) = at(tcp.local_addr()?);
+    let (udp_port, udp_address) = at(udp.local_addr()?);
+    let guest = guests::one("net/stranger.c")?.build()?.display().to_string();
+    let run = |options: &[&str], kind: &str, to: &str| {
+        let mut command = tracefork.command(&scratch.work());
+        command.arg("run").args(options).args(["--", &guest, kind, to]);
+        let finished = process::run(command, TIME_LIMIT)?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok::<_, anyhow::Error>((finished.end, text(&finished.stdout), text(&finished.stderr)))
+    };
+    for (kind, to, address, errno) in [
+        ("tcp", &tcp_port, &tcp_address, "ECONNREFUSED"),
+        ("udp", &udp_port, &udp_address, "ECONNREFUSED"),
+        ("unix", &path, &path, "ENOENT"),
+    ] {
+        let (end, said, complained) = run(&[], kind, to)?;
+        ensure!(
+            end == End::Exit(0) && said == format!("{errno}\n"),
+            "{kind}: {end:?} {said} {complained}"
+        );
+        ensure!(
+            complained.contains(&format!("--allow-connect {address}")),
+            "{kind}: {complained}"
+        );
+    }
+    tcp.set_nonblocking(true)?;
+    unix.set_nonblocking(true)?;
+    ensure!(
+        tcp.accept().is_err() && unix.accept().is_err(),
+        "they were contacted"
+    );
+    // What a server of ours listens on needs no naming; but it cannot be given a descriptor.
+    let python = packages::command("python3", "python3")?;
+    let path = scratch.beside("own").display().to_string();
+    let listen = format!("s=socket.socket(socket.AF_UNIX);s.bind('{path}');s.listen()");
+    let serve = "c=s.accept()[0];c.recv(9);c.recv(9)";
+    let server = format!("{} -c \"import socket;{listen};{serve}\"", python.display());
+    let (end, said, complained) = run(&["--server", &server], "rights", &path)?;
+    ensure!(
+        end == End::Exit(4) && said.is_empty() && complained.contains("SCM_RIGHTS"),
+        "{end:?} {said} {complained}"
+    );
     Ok(())
 }
 
@@ -472,6 +548,7 @@ fn servers_that_are_no_good(tracefork: &Tracefork) -> Result<()> {
         ("dies", &["died (exit status 3)", "cannot go on"][..]),
         ("hangs", &["hangs", "computes"]),
         ("floods", &["floods", "more and more"]),
+        ("drips", &["hangs", "a little at a time"]),
         ("once", &["has refused another connection"]),
     ] {
         let session = Session::new()?.peer(Peer::Lines(kind))?;
@@ -486,6 +563,63 @@ fn servers_that_are_no_good(tracefork: &Tracefork) -> Result<()> {
             );
         }
     }
+    Ok(())
+}
+
+/// A wait for a peer ends with the time that the whole command has, and by a signal, whatever the peer does.
+fn waits_end_with_the_command(tracefork: &Tracefork) -> Result<()> {
+    for kind in ["drips", "hangs"] {
+        let session = Session::new()?.peer(Peer::Lines(kind))?;
+        let session = session.with(&["--peer-timeout", "1h", "--time-limit", "1s"]);
+        let result = session.check_guest(tracefork, "racing_client", &[])?;
+        result.ensure_code(3).context(kind)?;
+    }
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let session = Session::new()?;
+        let (server, journal) = (peer_program("lines_server")?, session.scratch.beside("journal"));
+        let client = guests::one("net/racing_client.c")?.build()?;
+        let mut command = tracefork.command(&session.scratch.work());
+        command.args(["check", "--quiet", "--peer-timeout", "1h", "--server"]);
+        command.arg(format!(
+            "{} {} drips {}",
+            server.display(),
+            session.port,
+            journal.display()
+        ));
+        command.arg("--").arg(client).arg(session.port.to_string());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut check = command.spawn()?;
+        process::wait_until(TIME_LIMIT, "asked", || {
+            fs::metadata(&journal).is_ok_and(|file| file.len() > 0)
+        });
+        kill(Pid::from_raw(check.id() as i32), signal)?;
+        let mut status = None;
+        process::wait_until(TIME_LIMIT, "ended", || {
+            status = check.try_wait().ok().flatten();
+            status.is_some()
+        });
+        ensure!(
+            status.and_then(|status| status.code()) == Some(3),
+            "{signal}: {status:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Where /proc is about other processes, nothing can be known of ours: that is said, and nothing is waited for.
+fn another_namespaces_proc_is_refused(_: &Tracefork) -> Result<()> {
+    let session = Session::new()?;
+    let mut command = std::process::Command::new("unshare");
+    if !nix::unistd::geteuid().is_root() {
+        command.arg("-r");
+    }
+    command.args(["-p", "-f"]).arg(command_under_test!());
+    command.args(["run", "--", "/bin/true"]);
+    command.current_dir(session.scratch.work());
+    let finished = process::run(command, session.patience)?;
+    let said = String::from_utf8_lossy(&finished.stderr).into_owned();
+    ensure!(finished.end == End::Exit(4), "{:?}: {said}", finished.end);
+    ensure!(said.contains("/proc"), "{said}");
     Ok(())
 }
 

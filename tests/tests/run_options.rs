@@ -1,7 +1,7 @@
 //! What the options of `run` do, as a user sees it.
 
 use std::fs;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -18,7 +18,7 @@ type Check = fn() -> Result<()>;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let options: [(&str, Check); 12] = [
+    let options: [(&str, Check); 15] = [
         ("stdin_comes_from_the_file", stdin_comes_from_the_file),
         ("stdin_is_empty_without_one", stdin_is_empty_without_one),
         ("cwd_is_where_the_program_runs", cwd_is_where_the_program_runs),
@@ -35,8 +35,20 @@ fn main() -> ExitCode {
             "writes_stay_in_the_run_unless_asked",
             writes_stay_in_the_run_unless_asked,
         ),
+        (
+            "exports_stay_below_their_directory",
+            exports_stay_below_their_directory,
+        ),
+        (
+            "output_is_shown_whatever_ends_the_run",
+            output_is_shown_whatever_ends_the_run,
+        ),
         ("a_step_limit_ends_the_run", a_step_limit_ends_the_run),
         ("doctor_is_content", doctor_is_content),
+        (
+            "limits_of_the_shell_are_no_matter",
+            limits_of_the_shell_are_no_matter,
+        ),
     ];
     let mut trials: Vec<Trial> = options
         .into_iter()
@@ -50,6 +62,34 @@ fn main() -> ExitCode {
         }
     }
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// A small stack and few descriptors are enough; no descriptors, and files that may not be written to, are told in words.
+fn limits_of_the_shell_are_no_matter() -> Result<()> {
+    for (limit, code, told) in [
+        ("ulimit -s 64", 0, ""),
+        ("ulimit -s unlimited 2>/dev/null", 0, ""),
+        ("ulimit -n 16", 0, ""),
+        ("ulimit -n 5", 4, "ulimit -n"),
+        ("ulimit -f 0", 2, "cannot write trace"),
+    ] {
+        let scratch = Scratch::new()?;
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", &format!("{limit}; exec \"$@\""), "sh"])
+            .arg(command_under_test!())
+            .args(["run", "--trace", "here.trace", "--", "/bin/true"])
+            .current_dir(scratch.work());
+        let finished = process::run(command, TIME_LIMIT)?;
+        let said = String::from_utf8_lossy(&finished.stderr).into_owned();
+        ensure!(
+            finished.end == End::Exit(code),
+            "{limit}: {:?}: {said}",
+            finished.end
+        );
+        ensure!(said.contains(told), "{limit}: {said}");
+    }
+    Ok(())
 }
 
 fn trial(name: String, body: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
@@ -266,6 +306,51 @@ fn writes_stay_in_the_run_unless_asked() -> Result<()> {
     succeeds(&scratch, &[&["run", "--apply-writes"], &program[..]].concat())?;
     ensure!(fs::read_to_string(work.join("made"))? == "new\n");
     ensure!(fs::read_to_string(work.join("old"))? == "oldmore\n");
+    Ok(())
+}
+
+/// What a program printed before it did something that cannot be modelled helps to find out what it was.
+fn output_is_shown_whatever_ends_the_run() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let mut command = Tracefork::new(command_under_test!()).command(&scratch.work());
+    command.args([
+        "run",
+        "--",
+        "bash",
+        "-c",
+        "echo before; echo said >&2; /bin/true; :",
+    ]);
+    let finished = process::run(command, TIME_LIMIT)?;
+    let complained = String::from_utf8_lossy(&finished.stderr).into_owned();
+    ensure!(finished.end == End::Exit(4), "{complained}");
+    ensure!(finished.stdout == b"before\n", "{complained}");
+    ensure!(complained.starts_with("said\n"), "{complained}");
+    Ok(())
+}
+
+/// One program leaves a link that leads out, the next one a directory of that name: the second export must not follow the first.
+fn exports_stay_below_their_directory() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let work = scratch.work();
+    let outside = work.join("outside");
+    fs::create_dir(&outside)?;
+    fs::write(outside.join("kept"), "kept")?;
+    let copied = work.join("copied");
+    fs::create_dir(&copied)?;
+    fs::write(copied.join("kept"), "changed")?;
+    fs::write(copied.join("new"), "more")?;
+    let outside_name = outside.display().to_string();
+    for program in [
+        ["ln", "-s", &outside_name, "place"],
+        ["cp", "-r", "copied", "place"],
+    ] {
+        let options = ["run", "--export-writes", "out", "--"];
+        succeeds(&scratch, &[&options[..], &program[..]].concat())?;
+    }
+    ensure!(fs::read_to_string(outside.join("kept"))? == "kept");
+    ensure!(!outside.join("new").exists(), "the link was followed");
+    let exported = work.join("out").join(work.canonicalize()?.strip_prefix("/")?);
+    ensure!(fs::read_to_string(exported.join("place/kept"))? == "changed");
     Ok(())
 }
 

@@ -68,8 +68,8 @@ fn every_view_tells_what_was_said() {
     let scratch = Scratch::new().expect("a directory");
     let trace = chat(&scratch);
     let table = text(&show(&scratch, &trace, &[]).stdout);
-    assert!(table.contains("→ accept#0  \"from anna\\n\""), "{table}");
-    assert!(table.contains("← accept#1  connects"), "{table}");
+    assert!(table.contains("→ client#0  \"from anna\\n\""), "{table}");
+    assert!(table.contains("← client#1  connects"), "{table}");
 
     let view: Value = serde_json::from_slice(&show(&scratch, &trace, &["--json"]).stdout).expect("JSON");
     let peers = view["peers"].as_array().expect("peers");
@@ -97,12 +97,12 @@ fn every_view_tells_what_was_said() {
     assert_eq!(bert.expect("it was said")["hex"], "66726f6d20626572740a");
 
     let mermaid = text(&show(&scratch, &trace, &["--mermaid", "-"]).stdout);
-    assert!(mermaid.contains("participant P1 as accept#35;1"), "{mermaid}");
+    assert!(mermaid.contains("participant P1 as client#35;1"), "{mermaid}");
     assert!(mermaid.contains("->>P0: \"from anna\\n\""), "{mermaid}");
     let log = text(&show(&scratch, &trace, &["--shiviz", "-"]).stdout);
     // The thread that has read knows of the peer, and the peer that was answered of the thread.
     assert!(
-        log.contains("peer-accept#1 {\"peer-accept#1\":2}\nsays \"from bert\\n\""),
+        log.contains("peer-client#1 {\"peer-client#1\":2}\nsays \"from bert\\n\""),
         "{log}"
     );
     assert!(log.contains("hears \"from bert\\n\""), "{log}");

@@ -93,6 +93,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) filter: libc::sock_fprog,
     pub(crate) core: Option<libc::cpu_set_t>,
     pub(crate) hide_tsc: bool,
+    /// Rules of Landlock to take on.
+    pub(crate) rules: Option<RawFd>,
     /// Read end: a byte arrives once the child is traced.
     pub(crate) go: RawFd,
     /// Write end: failures are told here.
@@ -151,7 +153,12 @@ unsafe fn prepare_and_exec(
         {
             libc::_exit(EXIT_FAILED);
         }
-        arrange_descriptors(report_fd)?;
+        // Before the seccomp filter and the rules, which want it.
+        check(
+            Step::NoNewPrivileges,
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+        )?;
+        arrange_descriptors(report_fd, plan.rules)?;
         reset_signals()?;
         check(Step::WorkingDirectory, libc::chdir(plan.cwd.as_ptr()))?;
         limit(libc::RLIMIT_STACK, STACK_LIMIT)?;
@@ -172,10 +179,6 @@ unsafe fn prepare_and_exec(
                 libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set),
             )?;
         }
-        check(
-            Step::NoNewPrivileges,
-            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
-        )?;
         let mode = libc::SECCOMP_SET_MODE_FILTER;
         check(
             Step::Seccomp,
@@ -193,10 +196,11 @@ unsafe fn prepare_and_exec(
 ///
 /// # Safety
 /// Only in a forked child, whose other descriptors nobody uses.
-unsafe fn arrange_descriptors(report_fd: &mut RawFd) -> Result<(), Report> {
+unsafe fn arrange_descriptors(report_fd: &mut RawFd, rules: Option<RawFd>) -> Result<(), Report> {
     // SAFETY: no memory but a constant string is involved.
     unsafe {
         // First out of the way of what follows: the supervisor itself may run without standard descriptors.
+        let rules = rules.map(|rules| libc::fcntl(rules, libc::F_DUPFD_CLOEXEC, PARKED_FD));
         let parked = check(
             Step::Descriptors,
             libc::fcntl(*report_fd, libc::F_DUPFD_CLOEXEC, PARKED_FD),
@@ -217,6 +221,10 @@ unsafe fn arrange_descriptors(report_fd: &mut RawFd) -> Result<(), Report> {
             libc::dup3(*report_fd, REPORT_FD, libc::O_CLOEXEC),
         )?;
         *report_fd = REPORT_FD;
+        // From here on nothing is opened for writing. Where the rules cannot be taken on, the filter is the only wall.
+        if let Some(rules) = rules.filter(|&rules| rules >= 0) {
+            let _ = crate::confine::restrict(rules);
+        }
         let rest = libc::c_uint::MAX;
         check(
             Step::Descriptors,

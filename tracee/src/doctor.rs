@@ -9,7 +9,7 @@ use crate::filter::Filter;
 use crate::image::ImageOptions;
 use crate::spawn::Launch;
 use crate::stop::Status;
-use crate::task::{Scratch, Task};
+use crate::task::Task;
 use crate::xstate::XState;
 use crate::{memory::Memory, sys};
 use nix::errno::Errno;
@@ -18,8 +18,6 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Exit code of a child whose attempt had no effect, although no call failed.
 const NO_EFFECT: i32 = 255;
-/// Where the trial launch maps its scratch area.
-const TRIAL_SCRATCH: u64 = 0x7000_0000_0000;
 
 /// One thing that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +44,7 @@ type Trial = (&'static str, bool, fn() -> Finding, &'static str);
 pub fn probe() -> Vec<Check> {
     let required = true;
     let optional = false;
-    let trials: [Trial; 14] = [
+    let trials: [Trial; 15] = [
         ("kernel", required, kernel, "use Linux 5.11 or newer"),
         (
             "processors",
@@ -89,6 +87,12 @@ pub fn probe() -> Vec<Check> {
             required,
             launch,
             "see the checks above; a security module may forbid writable code pages",
+        ),
+        (
+            "landlock",
+            optional,
+            crate::confine::describe,
+            "a program under test is confined by the filter alone; enable CONFIG_SECURITY_LANDLOCK for a second wall",
         ),
         (
             "rdtsc trap",
@@ -190,7 +194,7 @@ fn guest_memory() -> Finding {
 }
 
 fn seccomp() -> Finding {
-    let all = Filter::new(0..1024, 0);
+    let all = Filter::new(0..1024);
     let program = all.program();
     let filter = libc::sock_fprog {
         len: program.len() as u16,
@@ -295,14 +299,13 @@ fn launch() -> Finding {
         argv: vec!["trial".into()],
         env: vec![],
         cwd: "/".into(),
-        filter: Filter::new([], Scratch::allow_ip(TRIAL_SCRATCH)),
+        filter: Filter::new([]),
         core: None,
         hide_tsc: false,
+        confine: true,
     };
     let mut task = launch.spawn().map_err(text)?;
     let options = ImageOptions {
-        scratch_addr: TRIAL_SCRATCH,
-        scratch_len: 4096,
         random: [0; 16],
         hide_tsc: false,
     };

@@ -50,9 +50,9 @@ pub enum Error {
     /// Guest memory could not be accessed.
     #[error(transparent)]
     Memory(#[from] MemoryFault),
-    /// A call was to be injected before `prepare_image` mapped the scratch area.
-    #[error("task {pid} has no scratch area yet: call prepare_image after exec")]
-    NoScratch {
+    /// There is no code in the task's memory that a call could be made from.
+    #[error("task {pid} has no executable memory of its own left to make a call from")]
+    NoCode {
         /// The task.
         pid: i32,
     },

@@ -3,26 +3,17 @@
 //! - The vDSO is taken out of the auxiliary vector, so that clock calls are system calls, and out of the address space
 //!   together with the kernel's time pages, so that nothing changes in memory behind the supervisor's back.
 //! - The random bytes that seed stack guards and pointer mangling are set.
-//! - A scratch area is mapped for injected calls and the supervisor's own code.
 //! - `rdtsc` is made to fault.
 
 use crate::auxv::{self, InitialStack};
 use crate::error::{Error, Result};
-use crate::inject::check_return;
-use crate::regs::{NO_CALL, SYSCALL_LEN};
 use crate::stop::Stop;
 use crate::stopped::Stopped;
-use crate::task::Scratch;
 use procfs::process::{MMapPath, Process};
 
 /// What to prepare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageOptions {
-    /// Where to map the scratch area; page-aligned, free, and the one that the filter allows
-    /// ([`Scratch::allow_ip`]).
-    pub scratch_addr: u64,
-    /// Its length: a multiple of the page size.
-    pub scratch_len: u64,
     /// The bytes behind `AT_RANDOM`.
     pub random: [u8; 16],
     /// Make `rdtsc` and `rdtscp` fault with `SIGSEGV`.
@@ -42,8 +33,6 @@ pub struct Image {
     pub loader: Option<u64>,
     /// Program headers of the program in memory (`AT_PHDR`).
     pub program_headers: Option<u64>,
-    /// The scratch area.
-    pub scratch: Scratch,
 }
 
 impl Stopped {
@@ -66,11 +55,6 @@ impl Stopped {
         if let Some(random) = stack.get(auxv::AT_RANDOM) {
             self.memory().write(random, &options.random)?;
         }
-        let scratch = Scratch {
-            addr: options.scratch_addr,
-            len: options.scratch_len,
-        };
-        self.map_scratch(scratch)?;
         self.unmap_kernel_pages()?;
         if options.hide_tsc {
             let args = [libc::PR_SET_TSC as u64, libc::PR_TSC_SIGSEGV as u64, 0, 0, 0, 0];
@@ -82,45 +66,7 @@ impl Stopped {
             loader: stack.get(auxv::AT_BASE).filter(|&base| base != 0),
             program_headers: stack.get(auxv::AT_PHDR),
             stack,
-            scratch,
         })
-    }
-
-    /// The first injected call: there is no code for it yet, so the image's first instructions lend their place.
-    fn map_scratch(&mut self, scratch: Scratch) -> Result<()> {
-        const BORROWED: usize = 3;
-        let keep = *self.regs()?;
-        let mut original = [0; BORROWED];
-        self.memory().read_forced(keep.rip, &mut original)?;
-        self.memory().write_forced(keep.rip, &Scratch::CODE[..BORROWED])?;
-        let mut regs = keep;
-        let protection = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        regs.set_args([
-            scratch.addr,
-            scratch.len,
-            protection as u64,
-            flags as u64,
-            u64::MAX,
-            0,
-        ]);
-        (regs.rax, regs.orig_rax) = (libc::SYS_mmap as u64, NO_CALL);
-        let done = self.run_to_trap(&regs, keep, keep.rip + SYSCALL_LEN + 1)?;
-        self.memory().write_forced(keep.rip, &original)?;
-        let failed = |errno| Error::Injected {
-            call: "mmap of the scratch area",
-            pid: self.pid(),
-            errno,
-        };
-        match check_return(done.result) {
-            Ok(at) if at == scratch.addr => {}
-            // Kernels before 4.17 take the flag for a hint.
-            Ok(_) => return Err(failed(nix::errno::Errno::EEXIST)),
-            Err(errno) => return Err(failed(errno)),
-        }
-        self.memory().write(scratch.addr, &Scratch::CODE)?;
-        self.task.scratch = Some(scratch);
-        Ok(())
     }
 
     /// Unmaps the vDSO and the data pages that the kernel keeps for it.

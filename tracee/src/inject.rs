@@ -1,22 +1,19 @@
 //! System calls performed by the task on behalf of the supervisor.
 //!
-//! The scratch area holds `syscall; int3`. On entry to a call of its own, the task is made to perform the
-//! injected one and to return to the `int3`; elsewhere it is sent to the `syscall`. The filter lets both pass, so an
-//! injected call costs one stop. Registers need no restoring by force: those before the call simply
-//! remain what the task will be resumed with.
+//! At the entry to a call of its own, the task is made to perform the injected one, and stops again on the way out: one stop. From elsewhere it
+//! is brought to an entry first (`gate.rs`), which is another. What makes a call an injected one is that the supervisor put it in the place
+//! of one that the filter had stopped already; no code, no address and no register of the program can have that effect.
+//! Registers need no restoring by force: those before the call simply remain what the task will be resumed with.
 //!
-//! After an error other than a missing scratch area the task is in an unknown place and should be dropped.
+//! After an error the task is in an unknown place and should be dropped.
 
 use crate::error::{Error, Result};
-use crate::regs::{NO_CALL, Regs};
+use crate::gate::TRAP_FLAG;
 use crate::stop::Status;
 use crate::stopped::{Position, Stopped};
 use crate::sys;
-use crate::task::{Scratch, Task};
+use crate::task::Task;
 use nix::errno::Errno;
-
-/// A call that no kernel has and no filter allows: it stops at the gate.
-const NR_GATE: u64 = 0x3fff_ffff;
 
 /// `-4095..=-1` are errors.
 const LARGEST_ERROR: i64 = -4095;
@@ -64,7 +61,7 @@ impl Stopped {
             });
         };
         let mut copy = adopt(child, *self.stop())?;
-        copy.task.scratch = self.task.scratch;
+        copy.task.gate = self.task.gate;
         copy.set_regs(*self.regs()?);
         Ok(copy)
     }
@@ -75,7 +72,7 @@ impl Stopped {
             return Ok(None);
         };
         let mut child = adopt(child, crate::Stop::Interrupted)?;
-        child.task.scratch = self.task.scratch;
+        child.task.gate = self.task.gate;
         Ok(Some(child))
     }
 
@@ -93,97 +90,77 @@ impl Stopped {
         }
     }
 
-    /// Brings the task to the entry of a system call, where `orig_rax` decides what is performed.
-    /// This is how a virtual thread that was parked before a call performs it for real when the kernel task
-    /// stands elsewhere, say at a breakpoint of another thread. Costs nothing if it is at one already.
-    pub fn enter_call(&mut self) -> Result<()> {
-        if self.position == Position::CallEntry {
-            return Ok(());
-        }
-        let scratch = self.require_scratch()?;
-        self.leave_call()?;
-        let keep = *self.regs()?;
-        let gate = Regs {
-            rip: scratch.gate(),
-            rax: NR_GATE,
-            orig_rax: NO_CALL,
-            ..keep
-        };
-        sys::set_regs(self.pid(), &gate)?;
-        self.set_regs(keep);
-        sys::cont(self.pid(), 0)?;
-        loop {
-            match self.wait_for_stop()? {
-                Status::Event {
-                    event: libc::PTRACE_EVENT_SECCOMP,
-                    ..
-                } => break,
-                Status::Event {
-                    event: libc::PTRACE_EVENT_STOP,
-                    ..
-                } => sys::cont(self.pid(), 0)?,
-                other => return Err(self.unexpected("entry to a call", other)),
-            }
-        }
-        self.position = Position::CallEntry;
-        Ok(())
+    /// Puts bytes into memory of their own, for calls that want a pointer. The program never sees it: it is gone again before the task is resumed.
+    pub fn lend(&mut self, bytes: &[u8]) -> Result<Loan> {
+        let len = bytes.len().max(1) as u64;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let args = [0, len, protection as u64, flags as u64, u64::MAX, 0];
+        let addr = self.inject_checked("mmap", libc::SYS_mmap, args)?;
+        self.memory().write(addr, bytes)?;
+        Ok(Loan { addr, len })
     }
 
-    fn require_scratch(&self) -> Result<Scratch> {
-        self.task.scratch.ok_or(Error::NoScratch { pid: self.pid() })
+    /// Takes back what was lent.
+    pub fn take_back(&mut self, loan: Loan) -> Result<()> {
+        self.inject_checked("munmap", libc::SYS_munmap, [loan.addr, loan.len, 0, 0, 0, 0])
+            .map(drop)
     }
 
     fn run_injected(&mut self, nr: i64, args: [u64; 6]) -> Result<Injected> {
-        let scratch = self.require_scratch()?;
-        self.leave_call()?;
-        let keep = *self.regs()?;
-        let mut regs = keep;
-        regs.set_args(args);
-        match self.position {
-            Position::CallEntry => (regs.orig_rax, regs.rip) = (nr as u64, scratch.after_call()),
-            _ => (regs.orig_rax, regs.rax, regs.rip) = (NO_CALL, nr as u64, scratch.call()),
+        let pid = self.pid();
+        loop {
+            self.enter_call()?;
+            let keep = *self.regs()?;
+            let mut regs = keep;
+            regs.replace_call(nr, args);
+            regs.eflags &= !TRAP_FLAG;
+            sys::set_regs(pid, &regs)?;
+            self.set_regs(keep);
+            let child = self.run_to_exit()?;
+            let after = sys::get_regs(pid)?;
+            // Broken off by a signal from outside, which the next attempt clears away.
+            if !after.is_restarting() {
+                return Ok(Injected {
+                    result: after.rax as i64,
+                    child,
+                });
+            }
         }
-        self.run_to_trap(&regs, keep, scratch.trapped())
     }
 
-    /// Runs with `regs` up to the `int3` that leaves `rip` at `trapped`; `keep` become current again.
-    /// Stops at the filter are passed: the very first call of an image comes from outside the scratch area.
-    pub(crate) fn run_to_trap(&mut self, regs: &Regs, keep: Regs, trapped: u64) -> Result<Injected> {
+    /// Lets the kernel perform the call at whose entry the task is; the new task, if it made one.
+    fn run_to_exit(&mut self) -> Result<Option<i32>> {
         let pid = self.pid();
-        sys::set_regs(pid, regs)?;
-        self.set_regs(keep);
-        self.position = Position::Outside;
         let mut child = None;
         loop {
-            sys::cont(pid, 0)?;
+            sys::cont_to_syscall(pid, 0)?;
             match self.wait_for_stop()? {
-                Status::Signal(libc::SIGTRAP) => break,
+                Status::Syscall => break,
                 Status::Event {
                     event: libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
                     ..
                 } => child = Some(sys::event_msg(pid)? as i32),
-                // An interrupt that came too late to matter, or the filter.
-                Status::Event {
-                    event: libc::PTRACE_EVENT_STOP | libc::PTRACE_EVENT_SECCOMP,
-                    ..
-                } => {}
                 other => return Err(self.unexpected("an injected call", other)),
             }
         }
-        let after = sys::get_regs(pid)?;
-        if after.rip != trapped {
-            return Err(self.unexpected("an injected call", Status::Signal(libc::SIGTRAP)));
-        }
-        Ok(Injected {
-            result: after.rax as i64,
-            child,
-        })
+        self.position = Position::Outside;
+        Ok(child)
     }
 }
 
+/// Memory that was lent to the task.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "it stays in the task's memory until it is taken back"]
+pub struct Loan {
+    /// Where it is.
+    pub addr: u64,
+    len: u64,
+}
+
 /// What an injected call did.
-pub(crate) struct Injected {
-    pub(crate) result: i64,
+struct Injected {
+    result: i64,
     child: Option<i32>,
 }
 

@@ -23,21 +23,21 @@
 //! In use:
 //!
 //! ```no_run
-//! use tracee::{Filter, ImageOptions, Launch, Outcome, Resume, Scratch, Stop};
+//! use tracee::{Filter, ImageOptions, Launch, Outcome, Resume, Stop};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! const SCRATCH: u64 = 0x7000_0000_0000;
 //! let launch = Launch {
 //!     program: "/bin/true".into(),
 //!     argv: vec!["true".into()],
 //!     env: vec![],
 //!     cwd: "/".into(),
-//!     filter: Filter::new([], Scratch::allow_ip(SCRATCH)),
+//!     filter: Filter::new([]),
 //!     core: None,
 //!     hide_tsc: false,
+//!     confine: true,
 //! };
 //! let mut task = launch.spawn()?;
-//! task.prepare_image(&ImageOptions { scratch_addr: SCRATCH, scratch_len: 4096, random: [7; 16], hide_tsc: false })?;
+//! task.prepare_image(&ImageOptions { random: [7; 16], hide_tsc: false })?;
 //! let code = loop {
 //!     match task.resume(Resume::Cont, None)?.wait()? {
 //!         Outcome::Stopped(mut stopped) => {
@@ -61,11 +61,13 @@ compile_error!("tracee supports x86-64 Linux only");
 mod areas;
 pub mod auxv;
 mod child;
+mod confine;
 mod cpuid;
 mod cpuid_fault;
 pub mod doctor;
 mod error;
 mod filter;
+mod gate;
 mod image;
 mod inject;
 mod memory;
@@ -89,14 +91,13 @@ pub use cpuid_fault::fault_cpuid_here;
 pub use error::{Error, MemoryFault, Result};
 pub use filter::{Filter, X32_BIT};
 pub use image::{Image, ImageOptions};
-pub use inject::check_return;
+pub use inject::{Loan, check_return};
 pub use memory::Memory;
 pub use regs::{NO_CALL, Regs};
 pub use running::{Outcome, Running};
 pub use spawn::{Launch, SpawnError};
 pub use stop::Stop;
 pub use stopped::{Resume, Stopped};
-pub use task::Scratch;
 pub use ticker::Ticker;
 pub use xlayout::{Component, Layout, Subleaf};
 pub use xstate::XState;

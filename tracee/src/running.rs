@@ -1,11 +1,16 @@
 //! A task that runs: all one can do is wait for it, or ask it to stop.
 
 use crate::error::{Error, Result};
+use crate::regs::{NO_CALL, Regs, SYSCALL_LEN};
 use crate::stop::{self, Status, Stop};
 use crate::stopped::{Position, Stopped};
 use crate::sys;
 use crate::task::Task;
 use nix::errno::Errno;
+
+const PAGE: u64 = 4096;
+/// Where old programs call `gettimeofday`, `time` and `getcpu`.
+const VSYSCALL: u64 = 0xffff_ffff_ff60_0000;
 
 /// A traced task that was resumed. Dropping it kills and reaps it.
 #[derive(Debug)]
@@ -65,6 +70,59 @@ impl Running {
         self.task.end();
     }
 
+    /// The filter stopped it.
+    fn at_filter(mut self) -> Result<Outcome> {
+        let mut regs = sys::get_regs(self.task.pid)?;
+        // The kernel looks at the low half only.
+        regs.orig_rax = i64::from(regs.orig_rax as i32) as u64;
+        let stop = Stop::Seccomp { nr: regs.call() };
+        if regs.rip & !(PAGE - 1) == VSYSCALL {
+            return self.return_from_vsyscall(stop, regs);
+        }
+        self.task.gate = Some(regs.rip.wrapping_sub(SYSCALL_LEN));
+        Ok(Outcome::Stopped(Stopped::new(
+            self.task,
+            stop,
+            Position::CallEntry,
+            Some(regs),
+        )))
+    }
+
+    /// The fixed page of calls that the kernel emulates has no instruction at whose entry another call could be made instead: the kernel kills a task
+    /// for which that is tried. So the call is skipped, and the task stopped where it returns to; the registers say that the call is still to come.
+    fn return_from_vsyscall(self, stop: Stop, regs: Regs) -> Result<Outcome> {
+        let pid = self.task.pid;
+        let skipped = Regs {
+            orig_rax: NO_CALL,
+            ..regs
+        };
+        sys::set_regs(pid, &skipped)?;
+        sys::interrupt(pid)?;
+        sys::cont(pid, 0)?;
+        let status = sys::wait(pid)?;
+        let is_interrupt = matches!(
+            Status::decode(status),
+            Status::Event {
+                event: libc::PTRACE_EVENT_STOP,
+                ..
+            }
+        );
+        if !is_interrupt {
+            // It has no stack to return from.
+            return self.outcome(status);
+        }
+        let back = Regs {
+            orig_rax: regs.orig_rax,
+            ..sys::get_regs(pid)?
+        };
+        Ok(Outcome::Stopped(Stopped::new(
+            self.task,
+            stop,
+            Position::Outside,
+            Some(back),
+        )))
+    }
+
     fn outcome(mut self, status: i32) -> Result<Outcome> {
         let pid = self.task.pid;
         let (stop, position) = match self.task.observe(status) {
@@ -74,14 +132,7 @@ impl Running {
                 event: libc::PTRACE_EVENT_SECCOMP,
                 ..
             } => {
-                let regs = sys::get_regs(pid)?;
-                let stop = Stop::Seccomp { nr: regs.call() };
-                return Ok(Outcome::Stopped(Stopped::new(
-                    self.task,
-                    stop,
-                    Position::CallEntry,
-                    Some(regs),
-                )));
+                return self.at_filter();
             }
             Status::Event { event, signal } => {
                 let stop = stop::of_event(pid, event, signal)?;

@@ -4,6 +4,7 @@
 //! tells failures through a second pipe, which a successful exec closes.
 
 use crate::child::{self, Plan, Report, Step};
+use crate::confine;
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::running::{Outcome, Running};
@@ -40,6 +41,8 @@ pub struct Launch {
     pub core: Option<usize>,
     /// Make `rdtsc` fault, from the first instruction on. The setting survives fork and exec.
     pub hide_tsc: bool,
+    /// Have the kernel itself forbid what the task never needs, where it can: to write, to connect, to signal.
+    pub confine: bool,
 }
 
 /// Why a program could not be launched.
@@ -95,6 +98,7 @@ impl Launch {
         let (report_read, report_write) =
             pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).map_err(SpawnError::supervisor("pipe2"))?;
         let program = self.filter.program();
+        let rules = self.confine.then(confine::rules).flatten();
         let plan = Plan {
             supervisor: getpid().as_raw(),
             program: &strings.program,
@@ -107,6 +111,7 @@ impl Launch {
             },
             core: core.as_ref().map(raw_cpu_set),
             hide_tsc: self.hide_tsc,
+            rules: confine::raw(rules.as_ref()),
             go: go_read.as_raw_fd(),
             report: report_write.as_raw_fd(),
         };

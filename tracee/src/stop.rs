@@ -37,8 +37,13 @@ pub enum Stop {
     SyscallExit,
     /// An `int3` was executed; `rip` is the address after it.
     Breakpoint,
-    /// One instruction was executed after [`crate::Resume::Step`].
-    Step,
+    /// One instruction was executed after [`crate::Resume::Step`]; or the program traps by itself: single-step flag, `int1`.
+    Step {
+        /// `si_code`.
+        code: i32,
+        /// `si_addr`.
+        addr: u64,
+    },
     /// A signal is about to be delivered; resume with it or without.
     Signal {
         /// Its number.
@@ -134,7 +139,11 @@ pub(crate) fn of_signal(pid: i32, signo: i32) -> Result<Stop> {
     let info = sys::siginfo(pid)?;
     let stop = match (signo, info.si_code) {
         (libc::SIGTRAP, SI_KERNEL) => Stop::Breakpoint,
-        (libc::SIGTRAP, libc::TRAP_TRACE | libc::TRAP_BRKPT) => Stop::Step,
+        (libc::SIGTRAP, code @ (libc::TRAP_TRACE | libc::TRAP_BRKPT)) => Stop::Step {
+            code,
+            // SAFETY: as below.
+            addr: unsafe { info.si_addr() } as u64,
+        },
         (libc::SIGSYS, SYS_SECCOMP) => {
             let (nr, arch) = seccomp_details(&info);
             Stop::ForeignCall { nr, arch }

@@ -12,7 +12,7 @@ use crate::regs::Regs;
 use crate::running::Running;
 use crate::stop::{Status, Stop};
 use crate::sys;
-use crate::task::{Scratch, Task};
+use crate::task::Task;
 use crate::xstate::XState;
 use std::cell::OnceCell;
 
@@ -89,11 +89,6 @@ impl Stopped {
     /// Was it stopped at the entry to a system call, which it may still be told to perform?
     pub fn at_call(&self) -> bool {
         matches!(self.stop, Stop::Seccomp { .. } | Stop::SyscallEntry) || self.position == Position::CallEntry
-    }
-
-    /// The scratch area that [`Stopped::prepare_image`] mapped.
-    pub fn scratch(&self) -> Option<Scratch> {
-        self.task.scratch
     }
 
     /// Its registers.
@@ -183,8 +178,8 @@ impl Stopped {
 
     /// Lets the task go on, with a signal or without.
     ///
-    /// The kernel delivers a signal only where the task was stopped by one (breakpoints and steps are signals, too, and
-    /// so is the end of an injected call); at other stops, and in a fresh copy made by a fork, it is dropped.
+    /// The kernel delivers a signal only where the task was stopped by one (breakpoints and steps are signals, too)
+    /// and no call was injected since; at other stops, and in a fresh copy made by a fork, it is dropped.
     ///
     /// At a stop at a system call the registers say what becomes of the call: performed (as is, or as replaced), or
     /// skipped (`orig_rax` −1). That holds after injected calls, too.

@@ -14,8 +14,8 @@ use std::marker::PhantomData;
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) pid: i32,
-    /// Where injected calls run; none before `prepare_image`, and none again after `exec`.
-    pub(crate) scratch: Option<Scratch>,
+    /// Where there was a `syscall` instruction when one was last executed: the first place to look for one.
+    pub(crate) gate: Option<u64>,
     /// `/proc/PID/mem`, opened on first use. Bound to one memory image, so closed at `exec`.
     pub(crate) mem: OnceCell<File>,
     /// `/proc/PID/maps`, likewise.
@@ -24,58 +24,11 @@ pub(crate) struct Task {
     bound_to_thread: PhantomData<*const ()>,
 }
 
-/// The scratch area of an image: two system-call instructions, the rest belongs to the supervisor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Scratch {
-    /// Start of the area.
-    pub addr: u64,
-    /// Its length in bytes.
-    pub len: u64,
-}
-
-impl Scratch {
-    /// What `prepare_image` writes at the start: `syscall; int3` twice, eight bytes apart.
-    pub(crate) const CODE: [u8; 16] = {
-        let (syscall, int3) = ([0x0f, 0x05], 0xcc);
-        let mut code = [int3; 16];
-        [code[0], code[1]] = syscall;
-        [code[8], code[9]] = syscall;
-        code
-    };
-    /// Bytes at the start of the area that are in use; the supervisor may fill what follows.
-    pub const RESERVED: u64 = Self::CODE.len() as u64;
-
-    /// The `syscall` that the filter lets pass.
-    pub(crate) fn call(self) -> u64 {
-        self.addr
-    }
-
-    /// Instruction pointer that the filter has to allow: see [`crate::Filter::new`].
-    pub fn allow_ip(addr: u64) -> u64 {
-        addr + crate::regs::SYSCALL_LEN
-    }
-
-    /// The `int3` behind it.
-    pub(crate) fn after_call(self) -> u64 {
-        Self::allow_ip(self.addr)
-    }
-
-    /// `rip` once that `int3` has stopped the task.
-    pub(crate) fn trapped(self) -> u64 {
-        self.after_call() + 1
-    }
-
-    /// A `syscall` that the filter does *not* know: it always stops.
-    pub(crate) fn gate(self) -> u64 {
-        self.addr + 8
-    }
-}
-
 impl Task {
     pub(crate) fn new(pid: i32) -> Self {
         Task {
             pid,
-            scratch: None,
+            gate: None,
             mem: OnceCell::new(),
             maps: OnceCell::new(),
             reaped: false,
@@ -92,7 +45,7 @@ impl Task {
 
     /// The image was replaced.
     pub(crate) fn forget_image(&mut self) {
-        self.scratch = None;
+        self.gate = None;
         self.mem = OnceCell::new();
         self.maps = OnceCell::new();
     }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Guest, SCRATCH, exists, exit_code, launch, next, next_call, prepared, run_all};
+use common::{Guest, exists, exit_code, launch, next, next_call, prepared, run_all};
 use nix::errno::Errno;
 use std::os::unix::fs::PermissionsExt;
 use tracee::auxv::{AT_IGNORE, AT_RANDOM, AT_SYSINFO_EHDR};
@@ -88,7 +88,6 @@ fn the_image_is_prepared() {
         (image.stack.argc, image.loader, image.entry),
         (1, None, Some(image.start))
     );
-    assert_eq!(task.scratch().map(|s| s.addr), Some(SCRATCH));
     let name = task.memory().read_u64(image.stack.argv).unwrap();
     assert_eq!(task.memory().read_cstr(name, 100).unwrap(), b"guest");
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", task.pid())).unwrap();
@@ -168,13 +167,7 @@ fn a_second_exec_is_prepared_like_the_first() {
     );
     let mut task = next(next(guest.start()));
     assert_eq!(*task.stop(), Stop::Exec);
-    assert!(
-        task.inject(libc::SYS_getpid, [0; 6]).is_err(),
-        "the scratch area went with the old image"
-    );
     let options = tracee::ImageOptions {
-        scratch_addr: SCRATCH,
-        scratch_len: 4096,
         random: [1; 16],
         hide_tsc: false,
     };

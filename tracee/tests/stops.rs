@@ -2,9 +2,7 @@
 
 mod common;
 
-use common::{
-    GETPID, Guest, SCRATCH, exists, exit_code, inject_unnoticed, next, outcome, pid_as_exit_code, run_all,
-};
+use common::{GETPID, Guest, exists, exit_code, inject_unnoticed, next, outcome, pid_as_exit_code, run_all};
 use std::time::Duration;
 use tracee::{Error, Outcome, Regs, Resume, Stop, Ticker};
 
@@ -93,10 +91,8 @@ fn single_steps() {
         let Outcome::Stopped(stopped) = outcome(task, Resume::Step) else {
             panic!("no stop")
         };
-        assert_eq!(
-            (*stopped.stop(), stopped.regs().unwrap().rip),
-            (Stop::Step, start + n)
-        );
+        assert!(matches!(*stopped.stop(), Stop::Step { .. }));
+        assert_eq!(stopped.regs().unwrap().rip, start + n);
         task = stopped;
     }
     let Outcome::Stopped(task) = outcome(task, Resume::Step) else {
@@ -155,10 +151,9 @@ fn a_task_that_never_stops_is_noticed_and_interrupted() {
     assert_eq!(*task.stop(), Stop::Interrupted);
     assert!(!task.regs().unwrap().has_call());
     inject_unnoticed(&mut task);
-    let mut copy = task.inject_fork().unwrap();
-    copy.update_regs(|regs| (regs.rax, regs.rip) = (0, SCRATCH + 16))
-        .unwrap();
-    copy.memory().write(SCRATCH + 16, &[0xcc]).unwrap();
+    let copy = task.inject_fork().unwrap();
+    let here = copy.regs().unwrap().rip;
+    copy.memory().write_forced(here, &[0xcc]).unwrap();
     assert_eq!(*next(copy).stop(), Stop::Breakpoint);
 }
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{SCRATCH, exists, launch};
+use common::{exists, launch};
 use nix::errno::Errno;
 use std::ffi::OsStr;
 use std::fs::{Permissions, copy, set_permissions};
@@ -21,8 +21,6 @@ fn attempt(program: &OsStr) {
         .spawn()
         .expect("execution is allowed");
     let options = ImageOptions {
-        scratch_addr: SCRATCH,
-        scratch_len: 4096,
         random: [0; 16],
         hide_tsc: false,
     };

@@ -6,10 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
-use tracee::{Filter, ImageOptions, Launch, Outcome, Regs, Resume, Scratch, Stop, Stopped, XState};
+use tracee::{Filter, ImageOptions, Launch, Outcome, Regs, Resume, Stop, Stopped, XState};
 
-pub const SCRATCH: u64 = 0x7000_0000_0000;
-pub const SCRATCH_LEN: u64 = 0x4000;
 pub const BOTH: [Backend; 2] = [Backend::Fork, Backend::Rewind];
 
 /// A guest stops at this call: the boundary of a step.
@@ -86,14 +84,12 @@ impl Machine {
                 .collect(),
             env: vec![("LANG".into(), "C".into())],
             cwd: "/".into(),
-            filter: Filter::new(
-                (0..450).filter(|&nr| !seen.contains(&i64::from(nr))),
-                Scratch::allow_ip(SCRATCH),
-            ),
+            filter: Filter::new((0..450).filter(|&nr| !seen.contains(&i64::from(nr)))),
             // The dynamic loader keeps the answers of `cpuid`, which tell the core.
             core: Some(0),
             // And when it started.
             hide_tsc: true,
+            confine: true,
         };
         let mut task = launch.spawn().expect("launch");
         prepare(&mut task);
@@ -219,7 +215,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What counts: all but dead stack and scratch.
+    /// What counts: all but dead stack.
     pub fn view(&mut self) -> View {
         let regs = *self.task().regs().unwrap();
         View {
@@ -227,7 +223,7 @@ impl Machine {
                 sp: regs.rsp,
                 tls: regs.fs_base,
             }],
-            exclude: std::iter::once(SCRATCH..SCRATCH + SCRATCH_LEN).collect(),
+            exclude: Vec::new(),
             dead: vec![],
         }
     }
@@ -259,8 +255,6 @@ fn no_time(task: &mut Stopped) {
 
 fn prepare(task: &mut Stopped) {
     let options = ImageOptions {
-        scratch_addr: SCRATCH,
-        scratch_len: SCRATCH_LEN,
         random: [0x5a; 16],
         hide_tsc: true,
     };

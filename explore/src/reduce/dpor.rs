@@ -325,7 +325,8 @@ impl Dpor {
         let firsts: Vec<usize> = known.0.iter().filter_map(on_the_way).collect();
         if firsts.is_empty() {
             let mut blocked = enabled.blocked.iter();
-            if blocked.any(|pending| pending.choice == choice && !pending.footprint.is_global()) {
+            if blocked.any(|pending| pending.choice.thread == choice.thread && !pending.footprint.is_global())
+            {
                 return None;
             }
             let possible = enabled.position(choice).is_some();

@@ -4,9 +4,10 @@ mod bfs;
 mod dfs;
 mod pct;
 mod random;
+mod straight;
 
 use crate::tree::{NodeId, Tree};
-use crate::{Config, Progress, Strategy};
+use crate::{Config, Progress, Reduction, Strategy};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
@@ -32,8 +33,13 @@ pub(crate) trait Frontier {
 
 pub(crate) fn frontier<'a>(config: &Config, progress: &'a Progress) -> Box<dyn Frontier + 'a> {
     match config.strategy {
-        Strategy::Dfs => Box::new(dfs::Dfs::default()),
+        Strategy::Dfs => {
+            // The stack is the path that dynamic reduction looks at.
+            let is_dynamic = config.plan().reduction == Reduction::Dpor;
+            Box::new(dfs::Dfs::new(config.deepening.filter(|_| !is_dynamic)))
+        }
         Strategy::Bfs => Box::new(bfs::Bfs::default()),
+        Strategy::Straight { .. } => Box::new(straight::Straight::default()),
         Strategy::Random { .. } => Box::new(random::Random::new(config.seed)),
         Strategy::Pct { depth, steps, .. } => Box::new(pct::Pct::new(config.seed, depth, steps, progress)),
     }

@@ -28,9 +28,11 @@ pub fn python(name: &str, program: &str, args: &[&str]) -> PeerSpec {
     argv.extend(args.iter().map(|a| (*a).to_string()));
     PeerSpec {
         name: name.into(),
+        is_named: false,
         count: 1,
         command: name.into(),
         argv,
+        after: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::properties::Violation;
 use super::system::CheckSystem;
 use crate::error::Failure;
-use crate::session::{Options, Session};
+use crate::session::{Alternative, ENVIRONMENT, Options, Session};
 use crate::trace::{self, End, Finding, Machine, Operation, ProgramRecord, Step, Trace};
 use explore::{Choice, Critical, Effort, Minimised};
 use std::path::{Path, PathBuf};
@@ -103,6 +103,11 @@ impl Maker<'_> {
             inputs,
             machine: Machine::this(),
             watched: (*self.options.watched).clone(),
+            faults: self.options.faults.calls.bits(),
+            recover: system
+                .recovery()
+                .map(|recovery| recovery.argv.clone())
+                .unwrap_or_default(),
             finding: Some(Finding {
                 violation: violation.clone(),
                 preemptions: minimised.preemptions,
@@ -158,7 +163,7 @@ fn annotate(session: &Session, step: &Step, location: &mut String) {
 /// The table of a trace: step, thread, operation, where. Start-up before there is a second thread is one line.
 pub fn table(trace: &Trace) -> Vec<String> {
     let critical = trace.finding.as_ref().and_then(|finding| finding.critical);
-    let first = first_interesting(&trace.steps);
+    let first = first_interesting(trace);
     let mut lines = Vec::new();
     if first > 0 {
         lines.push(format!("        … {first} steps of start-up, a single thread"));
@@ -170,14 +175,15 @@ pub fn table(trace: &Trace) -> Vec<String> {
         let thread = if last_thread == Some(step.thread) {
             String::new()
         } else {
-            format!("thread {}", step.thread)
+            who(step.thread)
         };
         last_thread = Some(step.thread);
         let (object, location) = annotation(trace, number);
         lines.push(format!(
             "{mark} {number:>5}  {thread:<12} {:<44} {location}",
-            shorten(&step.operation, object)
+            in_words(step, object)
         ));
+        lines.extend(step.arrived.iter().map(|words| format!("{:23}· {words}", "")));
         let here = messages.iter().filter(|message| message.step == number);
         lines.extend(here.map(|message| said(trace, message)));
     }
@@ -187,6 +193,27 @@ pub fn table(trace: &Trace) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// What a schedule needs of the world to come about, beside threads that are switched: nothing, or what is not as it is at first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Looks that miss what is on its way, or see it in another order than that of the command line.
+    pub late_answers: u64,
+    pub faults: u64,
+}
+
+impl Needs {
+    pub fn of(steps: &[Step]) -> Self {
+        let count = |counts: &dyn Fn(u32) -> bool| {
+            let alternatives = steps.iter().map(|step| step.alternative);
+            alternatives.filter(|&alternative| counts(alternative)).count() as u64
+        };
+        Self {
+            late_answers: count(&|number| matches!(Alternative::of(number), Some(Alternative::Arrival(_)))),
+            faults: count(&Alternative::is_fault),
+        }
+    }
 }
 
 /// The name of a step's object, if it has one, and its place in the source.
@@ -200,10 +227,29 @@ fn annotation(trace: &Trace, step: usize) -> (Option<&str>, &str) {
 
 /// A step's operation in a few words.
 pub fn label(trace: &Trace, step: usize) -> String {
-    let operation = trace.steps.get(step).map(|step| &step.operation);
-    operation.map_or_else(String::new, |operation| {
-        shorten(operation, annotation(trace, step).0)
-    })
+    let object = annotation(trace, step).0;
+    trace
+        .steps
+        .get(step)
+        .map_or_else(String::new, |step| in_words(step, object))
+}
+
+fn who(thread: u32) -> String {
+    match thread {
+        ENVIRONMENT => "environment".to_owned(),
+        thread => format!("thread {thread}"),
+    }
+}
+
+/// The operation, and how it went if that is not how it must go.
+fn in_words(step: &Step, object: Option<&str>) -> String {
+    let operation = shorten(&step.operation, object);
+    match Alternative::of(step.alternative) {
+        Some(fault @ (Alternative::Fault(_) | Alternative::Timeout)) if step.thread != ENVIRONMENT => {
+            format!("{operation}  [{fault}]")
+        }
+        _ => operation,
+    }
 }
 
 /// What a step said to a peer or heard from it, in a line below it.
@@ -218,9 +264,17 @@ fn said(trace: &Trace, message: &crate::show::Message) -> String {
     format!("{:23}{arrow} {name}  {text}", "")
 }
 
-fn first_interesting(steps: &[Step]) -> usize {
+/// Before it the program is loaded, or is alone: nothing that happens there depends on anything.
+fn first_interesting(trace: &Trace) -> usize {
     let is_clone = |step: &Step| matches!(&step.operation, Operation::Call { number, .. } if i64::from(*number) == libc::SYS_clone);
-    steps.iter().position(is_clone).unwrap_or(0)
+    let own = |step: usize| !annotation(trace, step).1.is_empty();
+    let steps = trace.steps.iter();
+    let own = (0..trace.steps.len()).find(|&step| own(step)).unwrap_or(0);
+    match steps.clone().position(is_clone) {
+        // A fault may come earlier.
+        Some(clone) if steps.take(clone).all(|step| step.alternative == 0) => clone,
+        _ => own,
+    }
 }
 
 /// An operation in one column: the arguments that the call has, addresses by name or not at all, what it returned.

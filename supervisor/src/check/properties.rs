@@ -1,7 +1,10 @@
 //! What counts as a violation, and how an execution ended.
 
-use crate::report::{Outcome, escape, sent_text};
-use crate::session::Session;
+use super::left_files::Contents;
+use super::recovery::Recovered;
+use super::suppressions::Suppressions;
+use crate::report::{self, Outcome, escape, sent_text};
+use crate::session::{Race, Session, Standstill, place_of};
 use crate::trace::{End, signal_name};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
@@ -16,6 +19,8 @@ pub enum ViolationKind {
     Deadlock,
     Livelock,
     Race,
+    #[serde(rename = "use-after-free")]
+    UseAfterFree,
     Exit,
     Output,
     Traffic,
@@ -30,6 +35,7 @@ impl ViolationKind {
             ViolationKind::Deadlock => "deadlock",
             ViolationKind::Livelock => "livelock",
             ViolationKind::Race => "race",
+            ViolationKind::UseAfterFree => "use-after-free",
             ViolationKind::Exit => "exit",
             ViolationKind::Output => "output",
             ViolationKind::Traffic => "traffic",
@@ -59,6 +65,10 @@ pub struct Ending {
     pub stderr: Vec<u8>,
     /// What each peer was told.
     pub sent: BTreeMap<String, Vec<Vec<u8>>>,
+    /// How the command of `--recover` ended.
+    pub recovery: Option<Recovered>,
+    /// The files of `--files`.
+    pub files: Contents,
 }
 
 impl Ending {
@@ -81,6 +91,8 @@ impl Ending {
             sent: session.network().sent(),
             stdout: output.stdout.bytes(),
             stderr: output.stderr.bytes(),
+            recovery: None,
+            files: Contents::new(),
         }
     }
 
@@ -94,6 +106,12 @@ impl Ending {
             stdout: escape(&self.stdout),
             stderr: escape(&self.stderr),
             sent: sent_text(&self.sent),
+            recovery: self.recovery.as_ref().map(report::Recovery::of),
+            files: self
+                .files
+                .iter()
+                .map(|(path, bytes)| (escape(path), bytes.as_deref().map(escape)))
+                .collect(),
             executions,
         }
     }
@@ -111,18 +129,42 @@ pub struct Properties {
     pub expect_client_exit: Option<i32>,
     /// Data races are violations.
     pub races: bool,
+    /// So are threads that wait for each other's locks, even if others might end that.
+    pub suspicions: bool,
+    /// But not these.
+    pub suppressions: Suppressions,
 }
 
 impl Properties {
     /// What is wrong with a state that is not an end.
     pub fn standing(&self, session: &Session) -> Vec<Violation> {
-        let race = self.races.then(|| data_race(session)).flatten();
-        lock_cycle(session).into_iter().chain(race).collect()
+        let race = self
+            .races
+            .then(|| data_race(session, &self.suppressions))
+            .flatten();
+        let stands = |standstill: &Standstill| self.suspicions || standstill.is_final;
+        let standstills = session.standstills(None).into_iter().filter(stands);
+        let cycles = standstills.map(|standstill| lock_cycle(&standstill));
+        cycles
+            .take(1)
+            .chain(use_after_free(session))
+            .chain(race)
+            .collect()
     }
 
     /// What an execution that ended like this violates.
     pub fn violations(&self, session: &Session, end: &End) -> Vec<Violation> {
         let mut found: Vec<Violation> = built_in(session, end).into_iter().collect();
+        if *end == End::Idle {
+            // One thread may wait for clients while others wait for each other.
+            found.extend(self.standing(session));
+        }
+        if let End::Exited(_) = end {
+            let stuck = session.standstills_before().iter();
+            let stands = stuck.filter(|standstill| self.suspicions || standstill.is_final);
+            found.extend(stands.map(lock_cycle).take(1));
+        }
+        found.extend(use_after_free(session));
         let violation = |kind, message| Violation {
             kind,
             message,
@@ -136,26 +178,35 @@ impl Properties {
                 format!("exit status {status}, expected {expected}"),
             ));
         }
+        // What is cut off by the environment need not be complete.
+        let is_from_outside = matches!(end, End::Killed(_)) && session.crash().is_none();
         let output = &session.model().output;
         let text = [output.stdout.bytes(), output.stderr.bytes()];
-        for pattern in &self.forbid {
-            if text.iter().any(|part| pattern.is_match(part)) {
-                found.push(violation(
-                    ViolationKind::Output,
-                    format!("the output matches {pattern}, which is forbidden"),
-                ));
-            }
-        }
-        for pattern in &self.require {
-            if !text.iter().any(|part| pattern.is_match(part)) {
-                found.push(violation(
-                    ViolationKind::Output,
-                    format!("the output does not match {pattern}, which is required"),
-                ));
-            }
+        let text: [&[u8]; 2] = [&text[0], &text[1]];
+        found.extend(self.forbidden_output(&text));
+        if !is_from_outside {
+            found.extend(self.missing_output(&text));
         }
         found.extend(self.traffic_violations(session));
         found
+    }
+
+    /// What is in these outputs and must not be.
+    pub fn forbidden_output(&self, text: &[&[u8]]) -> Vec<Violation> {
+        let patterns = self.forbid.iter();
+        let found = patterns.filter(|pattern| text.iter().any(|part| pattern.is_match(part)));
+        found
+            .map(|pattern| output(format!("the output matches {pattern}, which is forbidden")))
+            .collect()
+    }
+
+    /// What is not in these outputs and must be.
+    pub fn missing_output(&self, text: &[&[u8]]) -> Vec<Violation> {
+        let patterns = self.require.iter();
+        let missing = patterns.filter(|pattern| !text.iter().any(|part| pattern.is_match(part)));
+        missing
+            .map(|pattern| output(format!("the output does not match {pattern}, which is required")))
+            .collect()
     }
 
     fn traffic_violations(&self, session: &Session) -> Vec<Violation> {
@@ -212,9 +263,19 @@ impl Properties {
     }
 }
 
+fn output(message: String) -> Violation {
+    Violation {
+        kind: ViolationKind::Output,
+        message,
+        thread: None,
+    }
+}
+
 fn built_in(session: &Session, end: &End) -> Option<Violation> {
     let thread = session.crash().map(|crash| crash.thread);
     match end {
+        // From outside: no fault of the program's.
+        End::Killed(_) if session.crash().is_none() => None,
         End::Killed(signal) => {
             let is_abort = *signal == libc::SIGABRT;
             let last_words = last_line(&session.model().output.stderr.bytes()).filter(|_| is_abort);
@@ -240,9 +301,7 @@ fn built_in(session: &Session, end: &End) -> Option<Violation> {
             message: livelock_message(session),
             thread: None,
         }),
-        // One thread may wait for clients while others wait for each other.
-        End::Idle => lock_cycle(session),
-        End::Exited(_) | End::Cut => None,
+        End::Idle | End::Exited(_) | End::Cut => None,
     }
 }
 
@@ -281,22 +340,48 @@ fn livelock_message(session: &Session) -> String {
 }
 
 /// A deadlock of some threads while others still run.
-fn lock_cycle(session: &Session) -> Option<Violation> {
-    let cycle = session.lock_cycle()?;
-    let threads: Vec<String> = cycle
-        .iter()
-        .map(|&tid| format!("thread {tid} {}", session.stuck(tid)))
-        .collect();
-    Some(Violation {
+pub fn lock_cycle(standstill: &Standstill) -> Violation {
+    Violation {
         kind: ViolationKind::Deadlock,
-        message: format!("a cycle of locks: {}", threads.join("; ")),
-        thread: cycle.first().copied(),
+        message: standstill.description.clone(),
+        thread: standstill.threads.first().copied(),
+    }
+}
+
+/// A thread is about to touch memory that was freed.
+fn use_after_free(session: &Session) -> Option<Violation> {
+    let (tid, at, freed) = match (session.use_after_free(), session.misuse()) {
+        (Some((tid, freed)), _) => (tid, session.location(tid), freed),
+        (None, Some(misuse)) => (misuse.thread, session.place(misuse.place.lookup()), &misuse.freed),
+        (None, None) => return None,
+    };
+    let site = session.freed_site(freed);
+    Some(Violation {
+        kind: ViolationKind::UseAfterFree,
+        message: format!(
+            "{at} touches {} bytes that were freed in {}",
+            freed.range.end - freed.range.start,
+            session.place(site.saturating_sub(1))
+        ),
+        thread: Some(tid),
     })
 }
 
 /// A data race, named by both places in the source.
-fn data_race(session: &Session) -> Option<Violation> {
-    let race = session.race()?;
+fn data_race(session: &Session, suppressions: &Suppressions) -> Option<Violation> {
+    let variable = |race: &Race| {
+        let name = session.objects().name(race.address);
+        name.unwrap_or_else(|| format!("{:#x}", race.address))
+    };
+    let stack = |tid| session.stack(tid).iter().map(place_of).collect::<Vec<_>>();
+    let is_told = |race: &Race| {
+        let [one, other] = race.sides.map(|(tid, _)| stack(tid));
+        !suppressions.hide(&variable(race), [&one, &other])
+    };
+    let race = session
+        .races()
+        .into_iter()
+        .find(|race| suppressions.is_empty() || is_told(race))?;
     let [one, other] = race.sides.map(|(tid, writes)| {
         format!(
             "{} in {}",
@@ -305,10 +390,7 @@ fn data_race(session: &Session) -> Option<Violation> {
         )
     });
     let (first, second) = if one <= other { (one, other) } else { (other, one) };
-    let variable = session
-        .objects()
-        .name(race.address)
-        .unwrap_or_else(|| format!("{:#x}", race.address));
+    let variable = variable(&race);
     Some(Violation {
         kind: ViolationKind::Race,
         message: format!("unordered accesses to {variable}: {first}; {second}"),

@@ -10,6 +10,10 @@
 //! Whatever is tried, a search that finds operations to be dependent which it took for independent (see [`explore::Audit`]) has left out too much. It is made
 //! again with what it has learned, and after some rounds of that without reduction.
 //!
+//! No search goes down an endless path for ever. One in which no path has ended after a while is interrupted for a *pilot*: one schedule, straight ahead to its end,
+//! so that at least one is known before the search widens. How long it was tells how deep the search may go at first; what lies deeper comes when all else
+//! is explored, in rounds of twice the depth ([`Config::deepening`]).
+//!
 //! The bounds are counted in steps, not in time: the same program is explored in the same way everywhere.
 
 use super::{CheckSystem, Violation};
@@ -23,8 +27,20 @@ const LONG: u64 = 30_000;
 /// The same for a program with peers. What they are told is part of an outcome, so it shows early whether paths differ. (The alphabet client, connections times
 /// messages: 4 x 2 takes 883 steps and 421 265 with states, 2 x 5 takes 26 051 and 6 152.)
 const LONG_WITH_PEERS: u64 = 2_000;
-/// A path of the second try that is longer is in a loop.
+/// A path of dynamic reduction that is longer is in a loop, as a rule, see [`Past::bound_depth`].
 const DEEP: u32 = 5_000;
+/// The same if the pilot had no end either: then most paths have none.
+const DEEP_ENDLESS: u32 = 500;
+
+/// A search in which no path has ended after so many steps is interrupted by a pilot.
+const ENDLESS: u64 = 1_000;
+/// Steps of the pilot. One that is longer has no end, for all we know.
+const PILOT: u64 = 40_000;
+/// The first depth of a search: if paths have an end, and if not, as far as is known.
+const FIRST_DEPTH: u32 = 1_000;
+const FIRST_DEPTH_ENDLESS: u32 = 128;
+/// Paths may be so many times longer than the pilot's before they are put off.
+const LONGER: u32 = 4;
 
 /// Walks, and their steps at most, that are made before a search with dynamic reduction, see [`explore::Audit`].
 const WALKS: u64 = 16;
@@ -72,7 +88,6 @@ pub fn plan(config: &Config, asking: Asking) -> Vec<Config> {
                 Asking::Nobody => LONG,
                 Asking::Once | Asking::EachTime => LONG_WITH_PEERS,
             }),
-            depth: Some(DEEP),
             ..config.limits.clone()
         },
         ..config.clone()
@@ -81,29 +96,26 @@ pub fn plan(config: &Config, asking: Asking) -> Vec<Config> {
 }
 
 /// Makes the searches of a plan. What the last one says counts; its outcomes and violations are joined by those of the others, which are as real.
-pub fn run(stages: &[Config], search: impl Fn(Config) -> Result) -> Option<Result> {
+/// `between` is asked after the first of several; if it says so, that was all.
+pub fn run(
+    stages: &[Config],
+    search: impl Fn(Config) -> Result,
+    mut between: impl FnMut(&Result) -> bool,
+) -> Option<Result> {
     let mut so_far = Past::default();
     for (number, stage) in stages.iter().enumerate() {
+        let is_last = number + 1 == stages.len();
+        if !is_last && so_far.is_beyond(stage) {
+            continue;
+        }
         if stage.plan().reduction == Reduction::Dpor {
             let mut result = search(so_far.ready(&trial(stage)));
             // Found by chance; the search itself is to find it in its own order, if it can.
             so_far.by_chance.append(&mut result.violations);
             so_far.learn(result);
         }
-        let mut rounds = 0;
-        let result = loop {
-            let mut config = so_far.ready(stage);
-            if rounds == ROUNDS {
-                config.reduction = Reduction::None;
-            }
-            rounds += 1;
-            let result = search(config);
-            if result.coverage != Coverage::Incomplete(Limit::Dependent) {
-                break result;
-            }
-            so_far.learn(result);
-        };
-        let is_decided = number + 1 == stages.len() || !is_cut_by_us(&result);
+        let result = in_rounds(stage, is_last, &mut so_far, &search);
+        let is_decided = is_last || !is_cut_by_us(&result) || (number == 0 && between(&result));
         so_far.learn(result);
         if is_decided {
             break;
@@ -112,11 +124,55 @@ pub fn run(stages: &[Config], search: impl Fn(Config) -> Result) -> Option<Resul
     so_far.into_result()
 }
 
+/// One stage, made again for what it has learned, for a pilot, or deeper.
+fn in_rounds(stage: &Config, is_last: bool, so_far: &mut Past, search: &impl Fn(Config) -> Result) -> Result {
+    let is_dynamic = stage.plan().reduction == Reduction::Dpor;
+    let mut rounds = 0;
+    let mut deeper = 1;
+    loop {
+        let mut config = so_far.ready(stage);
+        if rounds == ROUNDS {
+            config.reduction = Reduction::None;
+        }
+        so_far.bound_depth(&mut config, deeper);
+        let result = search(config);
+        let is_violated = !result.violations.is_empty() || result.failure.is_some();
+        match result.coverage {
+            Coverage::Incomplete(Limit::Dependent) => {
+                rounds += 1;
+                so_far.learn(result);
+            }
+            Coverage::Incomplete(Limit::Endless) => {
+                so_far.learn(result);
+                let pilot = search(so_far.ready(&pilot(stage)));
+                let has_ended = pilot.coverage == Coverage::Sampled;
+                so_far.pilot = Some(has_ended.then_some(pilot.counters.max_depth as u32));
+                let decides = pilot.failure.is_some()
+                    || !(has_ended || matches!(pilot.coverage, Coverage::Incomplete(Limit::Steps)));
+                if decides || !is_last && so_far.is_beyond(stage) {
+                    return pilot;
+                }
+                so_far.learn(pilot);
+            }
+            // Dynamic reduction cannot put off a path, so it begins anew.
+            Coverage::Incomplete(Limit::Depth)
+                if is_dynamic && is_last && stage.limits.depth.is_none() && !is_violated =>
+            {
+                deeper *= 2;
+                so_far.learn(result);
+            }
+            _ => return result,
+        }
+    }
+}
+
 /// What the searches so far have found.
 #[derive(Default)]
 struct Past {
     last: Option<Result>,
     learned: Vec<Dependent>,
+    /// Whether there was a pilot, and how long it was if it had an end.
+    pilot: Option<Option<u32>>,
     /// Violations that walks have met. They are as real as any.
     by_chance: Vec<Found<Violation>>,
 }
@@ -131,6 +187,41 @@ impl Past {
             .dependent
             .extend(self.learned.iter().flat_map(|pair| pair.sites));
         config
+    }
+
+    /// Sets how deep a search goes at first, and whether it is to be interrupted for a pilot.
+    fn bound_depth(&self, config: &mut Config, deeper: u32) {
+        if config.strategy != Strategy::Dfs || config.limits.depth.is_some() {
+            return;
+        }
+        if config.plan().reduction == Reduction::Dpor {
+            let first = match self.pilot {
+                Some(Some(length)) => DEEP.max(length.saturating_mul(2)),
+                Some(None) => DEEP_ENDLESS,
+                None => DEEP,
+            };
+            config.limits.depth = Some(first.saturating_mul(deeper));
+        } else {
+            config.deepening = Some(match self.pilot {
+                Some(Some(length)) => FIRST_DEPTH.max(length.saturating_mul(LONGER)),
+                Some(None) => FIRST_DEPTH_ENDLESS,
+                None => FIRST_DEPTH,
+            });
+        }
+        if self.pilot.is_none() {
+            config.limits.endless = Some(ENDLESS);
+        }
+    }
+
+    /// Is one path too long for what a stage is meant for?
+    fn is_beyond(&self, stage: &Config) -> bool {
+        let room = stage.limits.steps.or(stage.limits.repetition);
+        let length = match self.pilot {
+            None => return false,
+            Some(None) => return stage.limits.steps.is_some(),
+            Some(Some(length)) => u64::from(length),
+        };
+        room.is_some_and(|steps| length * 4 > steps)
     }
 
     fn learn(&mut self, mut result: Result) {
@@ -166,6 +257,24 @@ fn trial(config: &Config) -> Config {
     }
 }
 
+/// One schedule to its end.
+fn pilot(config: &Config) -> Config {
+    Config {
+        strategy: Strategy::Straight { walks: 1 },
+        hash: false,
+        jobs: 1,
+        bound_preemptions: None,
+        audit: Audit::Off,
+        limits: Limits {
+            steps: Some(PILOT),
+            repetition: None,
+            depth: None,
+            ..config.limits.clone()
+        },
+        ..config.clone()
+    }
+}
+
 /// What was learned, in words.
 pub fn note(result: &Result) -> Option<String> {
     let [one, other] = &result.learned.first()?.places;
@@ -188,13 +297,19 @@ fn is_cut_by_us(result: &Result) -> bool {
         && result.violations.is_empty()
         && matches!(
             result.coverage,
-            Coverage::Incomplete(Limit::Steps | Limit::Depth | Limit::Repetition)
+            Coverage::Sampled | Coverage::Incomplete(Limit::Steps | Limit::Depth | Limit::Repetition)
         )
 }
 
 fn join(result: &mut Result, before: Result) {
-    for outcome in before.outcomes.into_keys() {
-        result.outcomes.entry(outcome).or_insert(0);
+    let is_complete = result.coverage.is_complete();
+    for (outcome, times) in before.outcomes {
+        result.outcomes.entry(outcome).or_insert_with(|| {
+            // Executions that a search had no time to come to again.
+            let times = if is_complete { 0 } else { times };
+            result.counters.executions += times;
+            times
+        });
     }
     add_violations(result, before.violations);
     result.elapsed += before.elapsed;

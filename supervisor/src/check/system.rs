@@ -1,12 +1,17 @@
 //! The program under test as something that can be searched.
 
-use super::properties::{Ending, Properties, Violation};
+use super::judge::Judge;
+use super::properties::{Ending, Violation};
+use super::recovery::Recovery;
+use super::suspicions::{Fate, Suspicions};
 use crate::error::Failure;
-use crate::session::{Change, Options, Session, Snapshot, TIMEOUT};
+use crate::session::{Alternative, Change, Options, Session, Snapshot};
 use crate::trace::End;
 use checkpoint::{Backend, Checkpointer, MarkId, View};
 use explore::{Candidate, Choice, Footprint, Menu, Report, StepReport, System};
+use std::collections::BTreeMap;
 use std::ops::Range;
+use syscall_model::faults::Fault;
 use syscall_model::{Pending, Tid};
 use tracee::Stopped;
 
@@ -23,14 +28,13 @@ pub enum CheckpointChoice {
 /// One worker's program under test.
 pub struct CheckSystem {
     options: Options,
-    properties: Properties,
+    judge: Judge,
     choice: CheckpointChoice,
     session: Option<Session>,
     checkpoints: Option<Box<dyn Checkpointer>>,
     last: Option<Tid>,
     /// The choices from the initial state to the current one.
     path: Vec<Choice>,
-    faults: Faults,
     /// Faults on the way to the current state.
     faults_used: u32,
     /// The initial state.
@@ -42,6 +46,9 @@ pub struct CheckSystem {
     aux_names: Vec<String>,
     /// What peers are told is told for good, so calls are not made to try something out.
     has_peers: bool,
+    suspicions: Suspicions,
+    /// At which depth of the current path each standstill began.
+    standing_since: BTreeMap<u64, usize>,
 }
 
 /// A checkpoint of the whole extended state.
@@ -53,42 +60,32 @@ pub struct Mark {
     faults_used: u32,
 }
 
-/// What the environment may do to the program, and how often in one execution.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Faults {
-    /// A timed wait may end early.
-    pub timeout: bool,
-    pub budget: u32,
-}
+/// The object that stands for the number of faults that are left: each of them takes the possibility of the others away.
+const BUDGET: u64 = 0x6661_756c_7473_6c65;
 
 fn gone() -> Failure {
     Failure::unsupported("the program under test is gone")
 }
 
 impl CheckSystem {
-    pub fn new(options: Options, properties: Properties, choice: CheckpointChoice) -> Self {
+    pub fn new(options: Options, judge: Judge, choice: CheckpointChoice) -> Self {
         Self {
             options,
-            properties,
+            judge,
             choice,
             session: None,
             checkpoints: None,
             last: None,
             path: Vec::new(),
-            faults: Faults::default(),
             faults_used: 0,
             start: None,
             known: false,
             auxiliary: Vec::new(),
             aux_names: Vec::new(),
             has_peers: false,
+            suspicions: Suspicions::default(),
+            standing_since: BTreeMap::new(),
         }
-    }
-
-    /// Explores these faults too.
-    pub fn faults(mut self, faults: Faults) -> Self {
-        self.faults = faults;
-        self
     }
 
     /// Leaves this memory out of the identity of a state.
@@ -103,18 +100,57 @@ impl CheckSystem {
         self
     }
 
+    /// Where to tell of what may be a deadlock.
+    pub fn suspicions(mut self, suspicions: &Suspicions) -> Self {
+        self.suspicions = suspicions.clone();
+        self
+    }
+
+    /// What may be a deadlock counts as one.
+    pub fn with_suspicions(mut self, counts: bool) -> Self {
+        self.judge.properties.suspicions = counts;
+        self
+    }
+
+    /// After a step: which threads wait for each other's locks, and who was set free.
+    fn look_for_standstills(&mut self) -> Result<(), Failure> {
+        let session = self.session.as_ref().ok_or_else(gone)?;
+        let before = session.standstills_before();
+        let (path, suspicions) = (&self.path, &self.suspicions);
+        if let Some(End::Exited(_) | End::Killed(_)) = session.end() {
+            for standstill in before {
+                suspicions.suspect(standstill, path, Fate::Ended);
+            }
+            return Ok(());
+        }
+        let now = session.standstills(None);
+        let stands = |key: u64| now.iter().any(|standstill| standstill.key == key);
+        for standstill in before.iter().filter(|standstill| !stands(standstill.key)) {
+            suspicions.refute(standstill);
+        }
+        self.standing_since.retain(|&key, _| stands(key));
+        for standstill in &now {
+            let since = *self.standing_since.entry(standstill.key).or_insert(path.len());
+            let fate = match session.end() {
+                Some(_) => Fate::Ended,
+                None => Fate::Stands { since },
+            };
+            suspicions.suspect(standstill, path, fate);
+        }
+        Ok(())
+    }
+
     /// What the current state violates.
     pub fn violations_of(&self, session: &mut Session) -> Result<Vec<Violation>, Failure> {
         Ok(match session.end().cloned() {
-            Some(end) => {
-                let mut found = self.properties.violations(session, &end);
-                if self.properties.expect_client_exit.is_some() {
-                    found.extend(self.properties.client_violations(&session.client_exits()?));
-                }
-                found
-            }
-            None => self.properties.standing(session),
+            Some(end) => self.judge.judge(session, &end, &self.options)?.1,
+            None => self.judge.properties.standing(session),
         })
+    }
+
+    /// What is run after a kill or a power failure.
+    pub fn recovery(&self) -> Option<&Recovery> {
+        self.judge.recovery.as_ref()
     }
 
     /// The backend that will be used, as far as it can be told before the start.
@@ -186,6 +222,7 @@ impl CheckSystem {
         self.known = false;
         self.last = None;
         self.path.clear();
+        self.standing_since.clear();
         self.faults_used = 0;
         Ok(())
     }
@@ -206,6 +243,8 @@ impl CheckSystem {
         }
         self.last = mark.last;
         self.path.clone_from(&mark.path);
+        let depth = self.path.len();
+        self.standing_since.retain(|_, since| *since <= depth);
         self.faults_used = mark.faults_used;
         Ok(())
     }
@@ -258,6 +297,16 @@ impl CheckSystem {
     }
 }
 
+/// What a step touches that goes wrong: what it would have touched, unless more than its own call is concerned.
+fn fault_footprint(session: &Session, thread: Tid, alternative: Alternative) -> Footprint {
+    match alternative {
+        Alternative::Fault(Fault::Reset | Fault::NoMemory) => Footprint::global(),
+        Alternative::Fault(_) => session.footprint(thread).and_write(BUDGET),
+        // Time passes for all threads, and what comes from outside comes to all.
+        _ => Footprint::global(),
+    }
+}
+
 impl System for CheckSystem {
     type Mark = Mark;
     type Outcome = Ending;
@@ -278,7 +327,8 @@ impl System for CheckSystem {
 
     fn enabled(&mut self) -> Result<Menu, Failure> {
         let last = self.last;
-        let may_fail = self.faults.timeout && self.faults_used < self.faults.budget;
+        let plan = &self.options.faults;
+        let may_fail = self.faults_used < plan.budget;
         let session = self.session.as_mut().ok_or_else(gone)?;
         let enabled = session.enabled();
         let has_peers = self.has_peers;
@@ -299,15 +349,26 @@ impl System for CheckSystem {
             .filter(|tid| !gone && !enabled.contains(tid))
             .map(candidate)
             .collect();
-        let mut choices: Vec<Candidate> = enabled.iter().copied().map(candidate).collect();
+        let mut choices: Vec<Candidate> = Vec::with_capacity(enabled.len());
+        for &tid in &enabled {
+            let first = candidate(tid);
+            let others = session.alternatives(tid).into_iter().skip(1);
+            let others = others.map(|alternative| {
+                let mut other = first.clone();
+                other.choice.alternative = alternative;
+                other
+            });
+            choices.extend([first.clone()].into_iter().chain(others));
+        }
         if may_fail {
-            let timeout = |thread| Choice {
-                thread,
-                alternative: TIMEOUT,
-            };
-            // Time passes for all threads.
-            let timeouts = session.timed_waits().into_iter();
-            choices.extend(timeouts.map(|tid| Candidate::new(timeout(tid), Footprint::global())));
+            let hazards = session.hazards(plan).into_iter();
+            choices.extend(hazards.map(|(thread, alternative)| {
+                let choice = Choice {
+                    thread,
+                    alternative: alternative.number(),
+                };
+                Candidate::new(choice, fault_footprint(session, thread, alternative))
+            }));
             choices.sort_by_key(|candidate| candidate.choice);
         }
         Ok(Menu {
@@ -318,18 +379,27 @@ impl System for CheckSystem {
     }
 
     fn step(&mut self, choice: Choice) -> Result<Report<Self>, Failure> {
-        let properties = self.properties.clone();
         self.last = Some(choice.thread);
         self.path.push(choice);
-        self.faults_used += u32::from(choice.alternative != 0);
-        let session = self.session()?;
+        self.faults_used += u32::from(Alternative::is_fault(choice.alternative));
+        self.known = false;
+        let session = self.session.as_mut().ok_or_else(gone)?;
         let time = session.model().clock.now();
         let thread = choice.thread;
-        let (announced, in_silence) = match choice.alternative {
-            0 => (session.footprint(thread), session.footprint_in_silence(thread)),
-            _ => (Footprint::global(), None),
+        let (announced, in_silence) = match Alternative::of(choice.alternative) {
+            Some(Alternative::Plain | Alternative::Arrival(_)) => {
+                (session.footprint(thread), session.footprint_in_silence(thread))
+            }
+            Some(fault) => (fault_footprint(session, thread, fault), None),
+            None => (Footprint::global(), None),
         };
+        let foreign = session.foreign_unlock(thread);
         session.step_as(choice.thread, choice.alternative)?;
+        self.look_for_standstills()?;
+        if let Some(unlock) = foreign {
+            self.suspicions.unlocked(unlock);
+        }
+        let session = self.session.as_mut().ok_or_else(gone)?;
         let mut report = StepReport::running();
         report.performed = in_silence.filter(|_| session.network().was_silent());
         if session.model().clock.now() != time || session.took_memory() {
@@ -338,17 +408,14 @@ impl System for CheckSystem {
         }
         match session.end().cloned() {
             Some(end) => {
-                report.violations = properties.violations(session, &end);
-                if properties.expect_client_exit.is_some() {
-                    let exits = session.client_exits()?;
-                    report.violations.extend(properties.client_violations(&exits));
-                }
-                report.end = Some(Ending::of(session, &end));
+                let (ending, violations) = self.judge.judge(session, &end, &self.options)?;
+                report.violations = violations;
+                report.end = Some(ending);
                 if !matches!(end, End::Deadlock | End::Livelock | End::Idle) {
                     report.performed = Some(announced.and_ending());
                 }
             }
-            None => report.violations.extend(properties.standing(session)),
+            None => report.violations.extend(self.judge.properties.standing(session)),
         }
         Ok(report)
     }

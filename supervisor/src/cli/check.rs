@@ -1,25 +1,31 @@
 //! `tracefork check`: every schedule.
 
+use super::faults::{self, FaultArg};
 use super::peers::PeerArgs;
 use super::run::{SutArgs, session_options, write_json};
 use super::{PreemptArg, patience, verdict, warnings};
 use crate::check::counterexample::{self, Counterexample};
+use crate::check::coverage;
 use crate::check::graph::Graph;
 use crate::check::progress::Display;
-use crate::check::scout::{self, Sharing};
+use crate::check::scout::Scout;
 use crate::check::stages::{self, Asking};
-use crate::check::{CheckSystem, CheckpointChoice, Faults, Properties};
+use crate::check::suppressions::Suppressions;
+use crate::check::suspicions::Suspicions;
+use crate::check::{CheckSystem, CheckpointChoice, Judge, Properties};
 use crate::cores::Core;
 use crate::error::{ExitCode, Failure};
+use crate::network::Peers;
 use crate::report::{self, Report};
 use crate::session::Options;
+use crate::watchdog;
 use clap::ValueEnum;
 use explore::{Audit, Config, Limits, Reduction, Search, SearchResult, Strategy};
 use peers::CacheMode;
 use regex::bytes::Regex;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -95,9 +101,29 @@ pub struct Args {
     /// Data races are violations also where --preempt is not memory.
     #[arg(long)]
     pub races: bool,
-    /// What the environment may do to the program besides what it must (repeatable, or a list): timeout lets any timed wait end early.
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    /// Data races that are known and not to be told of: lines of the form race:PATTERN, as for ThreadSanitizer.
+    #[arg(long, value_name = "FILE")]
+    pub suppressions: Option<PathBuf>,
+    /// What the environment may do to the program besides what it must (repeatable, or a list): timeout (a timed wait ends early), refused and
+    /// reset (connections), short-read and short-write (one byte of a stream), eintr (a call that waits is interrupted), loss, duplicate and reorder
+    /// (datagrams), nospace and ioerror (files), nomemory, nofiles, signal=NAME (from outside, at any point), kill (as by SIGKILL), power (only what was synced is sure to be on disk). Example:
+    /// --faults short-read,reset,signal=TERM
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub faults: Vec<FaultArg>,
+    /// After kill or power: run this command on the files as they are then. It has to end with status 0; --forbid and --require are for its
+    /// output too. Example: --recover 'sqlite3 data.db "PRAGMA integrity_check"'
+    #[arg(long, value_name = "CMD")]
+    pub recover: Option<String>,
+    /// Files that are part of the outcomes, if the program changes them (repeatable): paths, absolute or below the working directory, with
+    /// wildcards. Example: --files 'out/*.txt'
+    #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
+    pub files: Vec<globset::Glob>,
+    /// None of those files may match at the end (repeatable).
+    #[arg(long, value_name = "REGEX", value_parser = parse_regex, requires = "files")]
+    pub forbid_file: Vec<Regex>,
+    /// One of those files must match at the end (repeatable).
+    #[arg(long, value_name = "REGEX", value_parser = parse_regex, requires = "files")]
+    pub require_file: Vec<Regex>,
     /// At most N faults in one execution.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub fault_budget: u32,
@@ -131,11 +157,8 @@ pub struct Args {
     pub command: Vec<OsString>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FaultArg {
-    /// A timed wait ends although others could go on.
-    Timeout,
-}
+/// Searches that are made with what walks have found after the one before.
+const ROUNDS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SearchArg {
@@ -186,6 +209,10 @@ fn parse_expected_exit(text: &str) -> Result<ExpectedExit, String> {
     }
 }
 
+fn parse_glob(text: &str) -> Result<globset::Glob, String> {
+    globset::Glob::new(text).map_err(|e| e.to_string())
+}
+
 fn parse_regex(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|e| e.to_string())
 }
@@ -210,19 +237,19 @@ fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
-    check(args, quiet).inspect_err(|failure| write_error(args, failure))
+    check(args, quiet).inspect_err(|failure| write_error(args.json.as_deref(), args.seed, failure))
 }
 
 /// A script that asked for a result gets one, whatever happened.
-fn write_error(args: &Args, failure: &Failure) {
-    let Some(path) = &args.json else { return };
+fn write_error(json: Option<&Path>, seed: u64, failure: &Failure) {
+    let Some(path) = json else { return };
     let report = Report {
         verdict: "error",
         error: Some(failure.to_string()),
         // A script need not ask whether they are there.
         checkpoints: Some(report::Checkpoints::default()),
         cache: Some(report::Cache::default()),
-        seed: args.seed,
+        seed,
         version: env!("CARGO_PKG_VERSION"),
         ..Report::default()
     };
@@ -232,12 +259,23 @@ fn write_error(args: &Args, failure: &Failure) {
 
 fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let mut options = session_options(&args.sut, &args.command)?;
-    options.peers = args.peers.start()?;
+    options.faults = faults::plan(&args.faults, args.fault_budget);
+    let suppressions = suppressions(args)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|e| Failure::unsupported(format!("cannot catch signals: {e}")))?;
     }
+    let bounds = patience::of_search(args.time_limit, &stop);
+    options.peers = args.peers.start(patience::with_peers(&bounds))?;
+    options.config.arrivals = args.peers.arrivals();
+    let watchdog = {
+        let json = args.json.clone();
+        let seed = args.seed;
+        watchdog::watch(bounds.clone(), move |failure| {
+            write_error(json.as_deref(), seed, failure)
+        })
+    };
     let backend = Mutex::new(String::from("none"));
     let graph = args.graph.as_ref().map(|_| Graph::default());
     let asking = match options.peers.mode() {
@@ -250,30 +288,64 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
         // What a graph shows is of one search.
         Some(_) => vec![config(args)],
     };
-    let bounds = patience::of_search(args.time_limit, &stop);
-    let sharing = match (args.sut.preempt, asking) {
-        // Servers are not asked for a walk: what they say then, and when, is for the search to find out. Nor are peers that are asked each time.
-        (PreemptArg::Auto, Asking::Nobody | Asking::Once) if args.peers.server.is_empty() => {
-            let bounds = bounds.clone();
-            scout::scout(
-                &Options {
-                    bounds,
-                    ..options.clone()
-                },
-                args.seed,
-            )
+    let mut scout = Scout::new(
+        &Options {
+            // Of limited time most is for the search itself.
+            bounds: patience::of_search(args.time_limit.map(|limit| limit / 4), &stop),
+            ..options.clone()
+        },
+        args.seed,
+    );
+    let is_scouted = matches!(args.sut.preempt, PreemptArg::Auto | PreemptArg::Memory);
+    // Walks ask nobody anything: with peers they are made when a search has found out what these say.
+    if is_scouted && !args.peers.any() {
+        scout.walk(&Peers::nobody());
+    }
+    let suspicions = Suspicions::default();
+    let mut rounds = 0;
+    let mut result = loop {
+        rounds += 1;
+        options.watched = scout.watched();
+        let bounded = Options {
+            bounds: bounds.clone(),
+            ..options.clone()
+        };
+        let setting = Setting {
+            args,
+            options: &bounded,
+            stop: &stop,
+            backend: &backend,
+            graph: graph.as_ref(),
+            suspicions: &suspicions,
+            quiet,
+        };
+        let search = |config| setting.search(config);
+        let mut may_go_on = |result: &SearchResult<CheckSystem>| {
+            // Steps that do more than they announce are a sign of memory that is shared; and where some is, there may be more.
+            let has_peers = options.peers.in_use();
+            let may_be_more = !result.learned.is_empty() || !options.watched.is_empty() || has_peers;
+            let is_open = result.violations.is_empty() && result.failure.is_none() && !bounds.is_over();
+            let is_due = is_scouted && may_be_more && is_open && rounds < ROUNDS;
+            Ok::<_, Failure>(is_due && scout.walk(&options.peers.recorded_so_far()?))
+        };
+        let mut begins_anew = Ok(false);
+        let between = |result: &SearchResult<CheckSystem>| {
+            if options.peers.in_use() {
+                begins_anew = may_go_on(result);
+            }
+            !matches!(begins_anew, Ok(false))
+        };
+        let Some(result) = stages::run(&stages, search, between) else {
+            return Err(Failure::unsupported("there is nothing to search"));
+        };
+        if !(begins_anew? || may_go_on(&result)?) {
+            break result;
         }
-        _ => Sharing::default(),
     };
-    options.watched = Arc::new(sharing.sites);
-    let bounded = Options {
-        bounds,
-        ..options.clone()
-    };
-    let search = |config| search(args, config, &bounded, &stop, &backend, graph.as_ref(), quiet);
-    let Some(mut result) = stages::run(&stages, search) else {
-        return Err(Failure::unsupported("there is nothing to search"));
-    };
+    drop(watchdog);
+    // What comes now has bounds of its own.
+    options.peers.set_patience(peers::Patience::default());
+    let mut is_suspicion = false;
     let broken_off = patience::settle(&mut result, &stop);
     let backend = backend.into_inner().unwrap_or_default();
     // Before counterexamples are made shorter, which asks peers anew.
@@ -282,22 +354,39 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     if let Some(path) = &args.tree {
         super::pictures::write_trees(path, &options.peers)?;
     }
-    if let Some(failure) = result.failure {
-        return Err(search_failure(failure));
+    if result.violations.is_empty() && result.failure.is_none() {
+        result.violations = suspicions.verdict(result.coverage.is_complete());
+        result
+            .violations
+            .truncate(args.max_violations.unwrap_or(usize::MAX));
+        is_suspicion = !result.violations.is_empty();
     }
+    // What was found before stays found.
+    let failed_later = match result.failure.take().map(search_failure) {
+        Some(failure) if result.violations.is_empty() => return Err(failure),
+        failure => failure.map(|failure| format!("the search failed after that: {}", failure.reason)),
+    };
     if let (Some(graph), Some(path)) = (&graph, &args.graph) {
         let bad = result.violations.iter().map(|found| found.path.as_slice());
         super::pictures::write_graph(path, graph, &bad.collect::<Vec<_>>())?;
     }
-    let found = counterexamples(args, &options, &result)?;
+    let found = counterexamples(args, &options, &result, is_suspicion)?;
     let mut report = verdict::report(args.seed, &result, &found, backend);
     report.cache = cache;
-    if args.expect_exit.is_none() {
-        report.warnings.extend(warnings::of_outcomes(&report.outcomes));
-    }
-    report.warnings.extend(warnings::of_races(&sharing.races));
-    report.races = sharing.races;
-    report.notes.extend(broken_off);
+    report.coverage = coverage::covered(asked(args), &config(args), &result.plan, result.coverage);
+    report.warnings.extend(match args.expect_exit {
+        Some(ExpectedExit::Any) => Vec::new(),
+        Some(ExpectedExit::Code(_)) => warnings::of_output(&report.outcomes),
+        None => warnings::of_outcomes(&report.outcomes),
+    });
+    report.warnings.extend(super::peers::warnings(&options.peers));
+    report.warnings.extend(suspicions.warnings());
+    report.notes.extend(suspicions.notes());
+    report.races = scout.races();
+    report.races.retain(|race| !suppressions.hide_race(race));
+    report.warnings.extend(warnings::of_races(&report.races));
+    report.warnings.extend(super::peers::barred(&options.peers));
+    report.notes.extend(broken_off.into_iter().chain(failed_later));
     report.notes.extend(super::peers::notes(&options.peers));
     if let Some(path) = &args.json {
         write_json(path, &report)?;
@@ -341,36 +430,43 @@ fn search_failure(failure: explore::Failure<Failure>) -> Failure {
     }
 }
 
-fn search(
-    args: &Args,
-    config: Config,
-    options: &Options,
-    stop: &AtomicBool,
-    backend: &Mutex<String>,
-    graph: Option<&Graph>,
+/// What all searches of one check have in common.
+struct Setting<'a> {
+    args: &'a Args,
+    options: &'a Options,
+    stop: &'a AtomicBool,
+    backend: &'a Mutex<String>,
+    graph: Option<&'a Graph>,
+    suspicions: &'a Suspicions,
     quiet: bool,
-) -> SearchResult<CheckSystem> {
-    let is_trial = config.audit == Audit::Only;
-    let mut search = Search::new(config).stop_flag(stop).memory_use(&resident_bytes);
-    // What is tried out before the search is no part of its graph.
-    if let Some(graph) = graph.filter(|_| !is_trial) {
-        search = search.observer(graph);
+}
+
+impl Setting<'_> {
+    fn search(&self, config: Config) -> SearchResult<CheckSystem> {
+        let is_trial = config.audit == Audit::Only || matches!(config.strategy, Strategy::Straight { .. });
+        let mut search = Search::new(config)
+            .stop_flag(self.stop)
+            .memory_use(&resident_bytes);
+        // What is tried out before the search is no part of its graph.
+        if let Some(graph) = self.graph.filter(|_| !is_trial) {
+            search = search.observer(graph);
+        }
+        let display = Display::start(search.progress(), self.args.progress, self.quiet);
+        let result = search.run(|worker| {
+            let mut options = self.options.clone();
+            // Supervisor and task of one worker share a core, each worker has its own.
+            if worker > 0 {
+                options.core = Some(Core::take());
+            }
+            let system = system(self.args, options)?.suspicions(self.suspicions);
+            if let Ok(mut name) = self.backend.lock() {
+                *name = system.planned_backend();
+            }
+            Ok(system)
+        });
+        display.finish();
+        result
     }
-    let display = Display::start(search.progress(), args.progress, quiet);
-    let result = search.run(|worker| {
-        let mut options = options.clone();
-        // Supervisor and task of one worker share a core, each worker has its own.
-        if worker > 0 {
-            options.core = Some(Core::take());
-        }
-        let system = system(args, options)?;
-        if let Ok(mut name) = backend.lock() {
-            *name = system.planned_backend();
-        }
-        Ok(system)
-    });
-    display.finish();
-    result
 }
 
 fn resident_bytes() -> u64 {
@@ -396,6 +492,8 @@ fn system(args: &Args, options: Options) -> Result<CheckSystem, Failure> {
         require_sent: args.require_sent.clone(),
         expect_client_exit: args.expect_client_exit,
         races: args.races || args.sut.preempt == PreemptArg::Memory,
+        suspicions: false,
+        suppressions: suppressions(args)?,
     };
     let choice = match args.checkpoint {
         CheckpointArg::Auto => CheckpointChoice::Auto,
@@ -403,13 +501,20 @@ fn system(args: &Args, options: Options) -> Result<CheckSystem, Failure> {
         CheckpointArg::Rewind => CheckpointChoice::Rewind,
         CheckpointArg::None => CheckpointChoice::None,
     };
-    let faults = Faults {
-        timeout: args.faults.contains(&FaultArg::Timeout),
-        budget: args.fault_budget,
+    let judge = Judge {
+        properties,
+        recovery: faults::recovery(args.recover.as_deref(), &options)?,
+        files: faults::left_files(&args.files, &args.forbid_file, &args.require_file)?,
     };
-    let system = CheckSystem::new(options, properties, choice);
+    let system = CheckSystem::new(options, judge, choice);
     let system = system.peers(args.peers.any());
-    Ok(system.auxiliary(&args.aux).faults(faults))
+    Ok(system.auxiliary(&args.aux))
+}
+
+fn suppressions(args: &Args) -> Result<Suppressions, Failure> {
+    args.suppressions
+        .as_deref()
+        .map_or(Ok(Suppressions::default()), Suppressions::read)
 }
 
 fn config(args: &Args) -> Config {
@@ -434,7 +539,9 @@ fn config(args: &Args) -> Config {
             ReduceArg::Dpor => Reduction::Dpor,
         },
         hash: !args.no_hash,
+        deepening: None,
         bound_preemptions: args.bound_preemptions,
+        bound_counts_alternatives: false,
         jobs: args.jobs as usize,
         limits: Limits {
             states: args.max_states,
@@ -455,16 +562,27 @@ fn config(args: &Args) -> Config {
     }
 }
 
+fn asked(args: &Args) -> coverage::Asked {
+    coverage::Asked {
+        preempt: args.sut.preempt.into(),
+        arrivals: args.peers.arrivals(),
+        faults: args.faults.iter().map(FaultArg::to_string).collect(),
+        fault_budget: args.fault_budget,
+        has_peers: args.peers.any(),
+    }
+}
+
 fn counterexamples(
     args: &Args,
     options: &Options,
     result: &SearchResult<CheckSystem>,
+    is_suspicion: bool,
 ) -> Result<Vec<Counterexample>, Failure> {
     let bounded = Options {
         bounds: patience::of_minimisation(),
         ..options.clone()
     };
-    let mut bounded = system(args, bounded)?;
+    let mut bounded = system(args, bounded)?.with_suspicions(is_suspicion);
     let maker = counterexample::Maker {
         options,
         seed: args.seed,
@@ -477,7 +595,8 @@ fn counterexamples(
             match maker.make(&mut bounded, violation, path, counterexample::EFFORT) {
                 // A thread computes without end on the way to something simpler.
                 Err(failure) if failure.code == ExitCode::Limit => {
-                    maker.make(&mut system(args, options.clone())?, violation, path, 0)?
+                    let mut system = system(args, options.clone())?.with_suspicions(is_suspicion);
+                    maker.make(&mut system, violation, path, 0)?
                 }
                 made => made?,
             },

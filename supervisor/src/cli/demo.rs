@@ -19,7 +19,7 @@ const SERVER: &str = include_str!("../demo/chat.c");
 const CLIENT: &str = include_str!("../demo/client.c");
 
 /// {port} is where the server listens.
-const CLIENTS: [&str; 2] = ["./client {port} ann", "./client {port} bob"];
+const CLIENTS: [&str; 2] = ["ann=./client {port} ann", "bob=./client {port} bob"];
 
 const PAGE: &str = "crash.html";
 
@@ -126,7 +126,8 @@ fn harmless_seed() -> Result<u64, Failure> {
         .and_then(|matches| run::Args::from_arg_matches(&matches))
         .map_err(|e| Failure::usage(e.to_string()))?;
     let mut options = session_options(&args.sut, &args.command)?;
-    options.peers = args.peers.start()?;
+    options.peers = args.peers.start(::peers::Patience::default())?;
+    options.config.arrivals = args.peers.arrivals();
     for seed in 0..100 {
         let execution = execution::run(options.clone(), &mut RandomScheduler::new(seed), u64::MAX)?;
         let is_harmless = execution.end == End::Exited(0);
@@ -156,7 +157,7 @@ fn explain_crash() {
          one with the fewest switches between threads. A thread asks is_here() about the other client and is told yes. Before\n\
          it goes on to tell(), that client leaves: its thread empties the seat, in the step marked !, after which nothing can\n\
          save the server. Then tell() uses the empty seat. Each function holds the lock while it looks: this is no data race,\n\
-         and a race detector is silent. Arrows are what was said to and by the clients: accept#0 is ann, accept#1 is bob."
+         and a race detector is silent. Arrows are what was said to and by the clients, ann and bob."
     );
 }
 

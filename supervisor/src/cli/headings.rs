@@ -23,10 +23,14 @@ pub fn group(command: Command) -> Command {
 
 fn heading(command: &str, option: &str) -> Option<&'static str> {
     match option {
-        "preempt" | "stdin" | "cwd" | "env" | "clear_env" | "random_seed" | "cpus" | "epoch" => Some(PROGRAM),
+        "preempt" | "stdin" | "cwd" | "env" | "clear_env" | "random_seed" | "cpus" | "epoch"
+        | "no_confinement" => Some(PROGRAM),
         "server"
         | "client"
         | "cache"
+        | "after"
+        | "arrivals"
+        | "late"
         | "share_trees"
         | "settle"
         | "cache_file"
@@ -46,8 +50,8 @@ fn of_check(option: &str) -> Option<&'static str> {
         | "seed" | "walks" | "max_checkpoints" => Some(SEARCH),
         "bound_preemptions" | "max_states" | "max_depth" | "time_limit" | "memory_limit" | "keep_going"
         | "max_violations" => Some(LIMITS),
-        "expect_exit" | "races" | "forbid" | "require" | "forbid_sent" | "require_sent"
-        | "expect_client_exit" => Some(PROPERTIES),
+        "recover" | "files" | "forbid_file" | "require_file" | "expect_exit" | "races" | "suppressions"
+        | "forbid" | "require" | "forbid_sent" | "require_sent" | "expect_client_exit" => Some(PROPERTIES),
         "trace_dir" | "json" | "graph" | "tree" | "progress" => Some(RESULTS),
         _ => None,
     }

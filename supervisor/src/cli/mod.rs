@@ -3,6 +3,7 @@
 pub mod check;
 mod demo;
 mod doctor;
+mod faults;
 mod headings;
 mod merge;
 mod packaging;
@@ -23,6 +24,7 @@ use crate::hooks::Preempt;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// A software model checker for unmodified native Linux binaries.
 #[derive(Parser)]
@@ -109,14 +111,36 @@ pub fn main() -> ExitCode {
         // Peers are started by a copy of ourselves that looks after them.
         return ::peers::peer_main(arguments);
     }
-    match execute(std::env::args_os(), false) {
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            report_failure(&failure);
-            ExitCode::from(failure.code as u8)
+    // A limit of the size of files is an error like a full disk, and not the end. Without the handler a write is as it always was.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    // The stack that we were given may be of any size (`ulimit -s`).
+    let worker = std::thread::Builder::new()
+        .name("tracefork".to_owned())
+        .stack_size(STACK)
+        .spawn(|| match execute(std::env::args_os(), false) {
+            Ok(code) => ExitCode::from(code),
+            Err(failure) => {
+                report_failure(&failure);
+                ExitCode::from(failure.code as u8)
+            }
+        });
+    match worker.map(std::thread::JoinHandle::join) {
+        Ok(Ok(code)) => code,
+        // The panic has been reported.
+        Ok(Err(_)) => ExitCode::from(PANICKED),
+        Err(error) => {
+            report_failure(&Failure::unsupported(format!(
+                "no thread can be started: {error}"
+            )));
+            ExitCode::from(Code::Unsupported as u8)
         }
     }
 }
+
+/// As much as the main thread of a process usually has.
+const STACK: usize = 8 << 20;
+/// What a panic of the main thread would end with.
+const PANICKED: u8 = 101;
 
 /// The command line's definition.
 fn command() -> clap::Command {
@@ -152,6 +176,13 @@ fn execute(line: impl IntoIterator<Item = OsString>, quiet: bool) -> Result<u8, 
 
 fn report_failure(failure: &Failure) {
     let bad = style::BAD;
+    if failure.reason.contains("Too many open files") {
+        let hint =
+            "raise the limit of open files (ulimit -n); with peers and --jobs some hundreds are needed";
+        let reason = &failure.reason;
+        anstream::eprintln!("{bad}tracefork:{bad:#} {reason}\n  hint: {hint}");
+        return;
+    }
     anstream::eprintln!("{bad}tracefork:{bad:#} {failure}");
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// How long a counterexample may be made simpler if a thread computes without end on another way.
-const SIMPLER: Duration = Duration::from_secs(20);
+const SIMPLER: Duration = Duration::from_secs(60);
 
 /// The bounds of a search that begins now.
 pub fn of_search(time_limit: Option<Duration>, stop: &Arc<AtomicBool>) -> Bounds {
@@ -17,6 +17,14 @@ pub fn of_search(time_limit: Option<Duration>, stop: &Arc<AtomicBool>) -> Bounds
         stop: Some(Arc::clone(stop)),
         deadline: time_limit.and_then(|limit| Instant::now().checked_add(limit)),
         ..Bounds::default()
+    }
+}
+
+/// The same for waits for peers.
+pub fn with_peers(bounds: &Bounds) -> peers::Patience {
+    peers::Patience {
+        stop: bounds.stop.clone(),
+        deadline: bounds.deadline,
     }
 }
 

@@ -3,9 +3,10 @@
 use crate::error::Failure;
 use crate::network::Peers;
 use clap::ValueEnum;
-use peers::{CacheMode, Config, PeerSpec};
+use peers::{CacheMode, Config, Patience, PeerSpec};
 use std::path::PathBuf;
 use std::time::Duration;
+use syscall_model::net::Arrivals;
 
 /// Who is at the other end of the program's connections.
 #[derive(clap::Args)]
@@ -13,9 +14,18 @@ pub struct PeerArgs {
     /// Start a server before the program; ready when it listens (repeatable; NAME=CMD names it). Example: --server 'python3 -m http.server 8000'
     #[arg(long, value_name = "CMD")]
     pub server: Vec<String>,
-    /// Start a client when the program listens (repeatable, in this order; N*CMD for N of them). {port} and {addr} stand for where it listens. Example: --client '2*curl -s http://{addr}/'
-    #[arg(long, value_name = "CMD")]
-    pub client: Vec<String>,
+    #[command(flatten)]
+    pub clients: ClientArgs,
+    /// When the program can notice what peers say: in any order, and late, or at once and clients in the order of the command line.
+    #[arg(long, value_enum, default_value = "any")]
+    pub arrivals: ArrivalsArg,
+    /// How often one thing on its way may not be there yet when the program looks for it without waiting.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub late: u32,
+    /// Let the program talk to a service that is no named peer: HOST:PORT, [V6]:PORT (a port of * is all of them), a Unix socket's path, or
+    /// @NAME (repeatable). Others are not there for it. Example: --allow-connect 127.0.0.1:5432
+    #[arg(long, value_name = "ADDR", value_parser = peers::Allowed::parse)]
+    pub allow_connect: Vec<peers::Allowed>,
     /// What is kept of what peers said.
     #[arg(long, value_enum, default_value = "branching")]
     pub cache: CacheArg,
@@ -25,7 +35,7 @@ pub struct PeerArgs {
     /// How long to wait for a peer that cannot be inspected.
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = humantime::parse_duration)]
     pub settle: Duration,
-    /// How long a peer may compute, without waiting for anything, before it is said to hang.
+    /// How long a peer may compute, without waiting for anything, before it is said to hang; and how long one answer may go on.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     pub peer_timeout: Duration,
     /// Load what peers said before from F, if it is there, and save it there at the end.
@@ -53,14 +63,113 @@ pub enum CacheArg {
     Off,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ArrivalsArg {
+    /// Every order in which connections, bytes and ends may be seen.
+    #[default]
+    Any,
+    /// At once, clients in the order of the command line.
+    Ordered,
+}
+
+/// The clients, each with the one that it comes after.
+#[derive(Clone, Debug, Default)]
+pub struct ClientArgs(pub Vec<(String, Option<String>)>);
+
+impl clap::FromArgMatches for ClientArgs {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        let with_places = |id: &str| {
+            let values = matches.get_many::<String>(id).into_iter().flatten().cloned();
+            let places = matches.indices_of(id).into_iter().flatten();
+            places.zip(values).collect::<Vec<_>>()
+        };
+        let mut clients: Vec<(usize, String, Option<String>)> = with_places("client")
+            .into_iter()
+            .map(|(place, command)| (place, command, None))
+            .collect();
+        for (place, name) in with_places("after") {
+            // The next client, or the last one if there is none.
+            let next = clients.partition_point(|client| client.0 < place);
+            let next = next.min(clients.len().saturating_sub(1));
+            match clients.get_mut(next) {
+                Some(client) => client.2 = Some(name),
+                None => {
+                    let what = "--after NAME says when a client comes: there is no --client";
+                    return Err(clap::Error::raw(
+                        clap::error::ErrorKind::MissingRequiredArgument,
+                        what,
+                    ));
+                }
+            }
+        }
+        let clients = clients.into_iter();
+        Ok(Self(
+            clients.map(|(_, command, after)| (command, after)).collect(),
+        ))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl clap::Args for ClientArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let client = clap::Arg::new("client")
+            .long("client")
+            .value_name("CMD")
+            .action(clap::ArgAction::Append);
+        let client = client.help("Start a client when the program listens (repeatable; NAME=CMD names it; N*CMD for N that are interchangeable). {port} and {addr} stand for where it listens. Example: --client '2*curl -s http://{addr}/'");
+        let after = clap::Arg::new("after")
+            .long("after")
+            .value_name("NAME")
+            .action(clap::ArgAction::Append);
+        let after = after.help("Before a --client (or behind the last): it comes when the client of this name has ended. Example: --client ann='nc {addr}' --after ann --client bob='nc {addr}'");
+        command.arg(client).arg(after)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
 impl PeerArgs {
     /// Are any peers named, or a file that stands for them?
     pub fn any(&self) -> bool {
-        !self.server.is_empty() || !self.client.is_empty() || self.cache_file.is_some()
+        !self.server.is_empty() || !self.clients.0.is_empty() || self.cache_file.is_some()
+    }
+
+    /// When the program can notice what they say.
+    pub fn arrivals(&self) -> Arrivals {
+        match self.arrivals {
+            ArrivalsArg::Any => Arrivals::Any { late: self.late },
+            ArrivalsArg::Ordered => Arrivals::Ordered,
+        }
+    }
+
+    fn client_specs(&self) -> Result<Vec<PeerSpec>, Failure> {
+        let mut specs: Vec<PeerSpec> = Vec::new();
+        for (text, after) in &self.clients.0 {
+            let mut spec = PeerSpec::parse(text).map_err(|e| Failure::usage(e.to_string()))?;
+            if let Some(name) = after
+                && !specs
+                    .iter()
+                    .any(|earlier| earlier.is_named && earlier.name == *name)
+            {
+                return Err(Failure::usage(format!(
+                    "--after {name}: no client before this one has that name"
+                ))
+                .hint(format!("name it: --client {name}='CMD'")));
+            }
+            spec.after.clone_from(after);
+            specs.push(spec);
+        }
+        Ok(specs)
     }
 
     /// The peers, with the servers running.
-    pub fn start(&self) -> Result<Peers, Failure> {
+    pub fn start(&self, patience: Patience) -> Result<Peers, Failure> {
         let specs = |texts: &[String]| {
             let specs = texts.iter().map(|text| PeerSpec::parse(text));
             specs
@@ -79,8 +188,10 @@ impl PeerArgs {
             offline: self.offline,
             allow_nondeterministic: self.allow_nondeterministic_peers,
             output_dir: self.peer_output.clone(),
+            allowed: self.allow_connect.clone(),
             servers: specs(&self.server)?,
-            clients: specs(&self.client)?,
+            clients: self.client_specs()?,
+            patience,
             ..Config::default()
         };
         let peers = Peers::new(config, self.cache_file.clone());
@@ -89,22 +200,22 @@ impl PeerArgs {
     }
 }
 
+/// Services that the program would have talked to, a line for each.
+pub fn barred(peers: &Peers) -> Vec<String> {
+    let line = |(shown, option): (String, String)| {
+        format!(
+            "the program tried to talk to {shown}, which is none of its peers, and was told that nobody is there: --allow-connect {option} lets it"
+        )
+    };
+    peers.barred().into_iter().map(line).collect()
+}
+
 /// What a reader must know about the peers to trust a verdict.
 pub fn notes(peers: &Peers) -> Vec<String> {
-    let notes = [
-        (
-            peers.is_partial(),
-            "a peer was not deterministic: only its first answers were explored, the verdict does not cover the others",
-        ),
-        (
-            peers.is_shunned(),
-            "no client has connected to the program: they were started, and wait for something else",
-        ),
-        (
-            peers.is_idle() && !peers.is_shunned(),
-            "the program never talked to a peer: did it end before it listened or connected?",
-        ),
-    ];
+    let notes = [(
+        peers.is_partial(),
+        "a peer was not deterministic: only its first answers were explored, the verdict does not cover the others",
+    )];
     let notes = notes.into_iter().filter(|(holds, _)| *holds);
     let one_at_a_time = peers.one_at_a_time().into_iter().map(|address| {
         format!("the server at {address} serves one connection at a time: each was explored as if it were the only one")
@@ -113,4 +224,35 @@ pub fn notes(peers: &Peers) -> Vec<String> {
         .map(|(_, note)| note.to_owned())
         .chain(one_at_a_time)
         .collect()
+}
+
+/// What looks like a failure of the scenario: then the verdict says little about the program.
+pub fn warnings(peers: &Peers) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (failed, unheard) = peers.unlucky_clients();
+    if peers.is_shunned() {
+        lines.push(
+            "no client has connected to the program: they were started, and wait for something else"
+                .to_owned(),
+        );
+    } else if peers.is_idle() {
+        lines.push(
+            "the program never talked to a peer: did it end before it listened or connected?".to_owned(),
+        );
+    } else {
+        lines.extend(
+            unheard
+                .iter()
+                .map(|command| format!("a client ended without having connected: {command}")),
+        );
+    }
+    lines.extend(failed.iter().map(|(command, status)| match status {
+        0.. => format!("a client ended with status {status}: {command}"),
+        _ => format!(
+            "a client was killed by {}: {command}",
+            crate::trace::signal_name(-status)
+        ),
+    }));
+    lines.dedup();
+    lines
 }

@@ -1,16 +1,19 @@
 //! `tracefork replay`: a recorded schedule once more.
 
+use crate::check::recovery::{self, Recovery};
 use crate::cores::Core;
 use crate::error::{ExitCode, Failure};
 use crate::execution;
 use crate::network::Peers;
 use crate::program::Program;
-use crate::session::{Bounds, Inputs, Options};
+use crate::session::{Bounds, FaultPlan, Inputs, Options, Session};
+use crate::symbols::Atomics;
 use crate::trace::{self, End, Machine, Trace};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use syscall_model::faults::Faults;
 
 #[derive(clap::Args)]
 #[command(
@@ -47,7 +50,7 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
         return Ok(0);
     }
     let image = options.program.image.clone();
-    let execution = execution::replay(options, &trace, args.stop_at)
+    let execution = execution::replay(options.clone(), &trace, args.stop_at)
         .map_err(|failure| explain_by_surroundings(failure, &trace))?;
     let output = &execution.session.model().output;
     let _ = std::io::stdout().write_all(&output.stdout.bytes());
@@ -76,6 +79,9 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
         }
     }
     let is_whole = execution.steps.len() == trace.steps.len();
+    if is_whole {
+        recover(&trace, &options, &execution.session, quiet)?;
+    }
     // Every step was as recorded, and so is what they show, be it a property that the trace does not hold itself.
     let finding = trace.finding.as_ref().filter(|_| is_whole);
     if let Some(finding) = finding
@@ -87,6 +93,20 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let code = u8::from(finding.is_some() || is_violation(&execution.end));
     execution.session.finish();
     Ok(code)
+}
+
+/// What the command that was recorded makes of the files now.
+fn recover(trace: &Trace, options: &Options, session: &Session, quiet: bool) -> Result<(), Failure> {
+    let Some(recovery) = Recovery::new(trace.recover.clone(), &trace.config.cwd)? else {
+        return Ok(());
+    };
+    let (recovered, _) = recovery::recover(&recovery, options, session)?;
+    if !quiet {
+        eprintln!("tracefork: the recovery {}", recovered.how());
+        // Nobody may be there any more to read it.
+        let _ = std::io::stderr().write_all(&[recovered.stdout, recovered.stderr].concat());
+    }
+    Ok(())
 }
 
 /// A desync is most often due to a file that is another here (a library, or an input too large to carry) or to another kind of machine.
@@ -126,9 +146,7 @@ pub(super) fn options(
     let path = program.unwrap_or(Path::new(OsStr::from_bytes(&trace.program.path)));
     let mut program = Program::find(path.as_os_str(), cwd)?;
     program.path = of_length(&program.path, trace.program.path.len())?;
-    let file =
-        std::fs::read(&program.path).map_err(|e| Failure::unsupported(format!("{}: {e}", path.display())))?;
-    if blake3::hash(&file).as_bytes() != &trace.program.digest && !allow_changed {
+    if !allow_changed && execution::digest(&program.path)? != trace.program.digest {
         return Err(
             Failure::desync(format!("{} is not the program that was recorded", path.display()))
                 .hint("build the recorded version, name it with --program, or try --allow-changed-program"),
@@ -141,10 +159,18 @@ pub(super) fn options(
         config: trace.config.clone(),
         preempt: trace.preempt,
         watched: std::sync::Arc::new(trace.watched.clone()),
+        files: None,
+        faults: FaultPlan {
+            calls: Faults::from_bits_truncate(trace.faults),
+            ..FaultPlan::default()
+        },
+        walk: None,
+        atomics: Atomics::default(),
         core: Some(Core::take()),
         peers: Peers::recorded(&trace.communication)?,
         inputs: Inputs::recorded(&trace.inputs),
         bounds: Bounds::default(),
+        confine: true,
     })
 }
 

@@ -4,6 +4,7 @@ use super::PreemptArg;
 use super::peers::PeerArgs;
 use super::style::BAD;
 use crate::check::Properties;
+use crate::check::counterexample::Needs;
 use crate::cores::Core;
 use crate::error::{ExitCode, Failure};
 use crate::execution::{self, Execution};
@@ -11,8 +12,9 @@ use crate::network::Peers;
 use crate::program::Program;
 use crate::report::{self, Outcome, Report, Violation};
 use crate::schedule::RandomScheduler;
-use crate::session::{Bounds, Environment, Inputs, Options};
+use crate::session::{Bounds, Environment, FaultPlan, Inputs, Options};
 use crate::shim;
+use crate::symbols::Atomics;
 use crate::trace::{self, End};
 use std::ffi::OsString;
 use std::io::Write;
@@ -23,11 +25,12 @@ use std::time::Instant;
 use syscall_model::Config;
 use syscall_model::clock::DEFAULT_EPOCH_SECONDS;
 use syscall_model::fs::{self, View};
+use syscall_model::net::Arrivals;
 
 #[derive(clap::Args)]
 #[command(after_help = "Example: tracefork run --seed 7 --trace t.trace -- xz -T4 -c file > file.xz")]
 pub struct Args {
-    /// Chooses the schedule: the same seed gives the same execution.
+    /// Chooses the schedule, and what has arrived from peers when the program looks: the same seed gives the same execution. With 0 all arrives at once.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     #[command(flatten)]
@@ -49,7 +52,7 @@ pub struct Args {
     /// Carry the program's file changes over to the real file system at the end.
     #[arg(long)]
     pub apply_writes: bool,
-    /// Write the files that the program made or changed below DIR, each under its full path.
+    /// Write the files that the program made or changed below DIR, each under its full path; what is there already is replaced.
     #[arg(long, value_name = "DIR")]
     pub export_writes: Option<PathBuf>,
     /// Exit with the program's own status instead of tracefork's (128+N for a signal N).
@@ -90,7 +93,13 @@ pub struct SutArgs {
     /// Seconds since 1970 on the program's clock when it starts.
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_EPOCH_SECONDS, value_parser = clap::value_parser!(u64).range(1_000_000..=4_000_000_000))]
     pub epoch: u64,
+    /// Do not have the kernel confine the program (Landlock) beyond what tracefork does by itself.
+    #[arg(long)]
+    pub no_confinement: bool,
 }
+
+/// What the program can be given to read: it is kept in memory, and in traces.
+const LARGEST_STDIN: u64 = 128 << 20;
 
 /// The virtual process id: small, and not one of the system's own.
 pub const VIRTUAL_PID: u32 = 1000;
@@ -98,6 +107,13 @@ pub const VIRTUAL_PID: u32 = 1000;
 pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let started = Instant::now();
     let finished = run(args, quiet, started);
+    if let Err(failure) = &finished
+        && let Some(printed) = &failure.printed
+        && !is_to_stdout(args)
+    {
+        // Why it ended is what the user must see; that the rest could not be shown is not.
+        let _ = show(&printed.stdout, &printed.stderr);
+    }
     if let (Err(failure), Some(path)) = (&finished, &args.json) {
         let report = Report {
             verdict: "error",
@@ -112,7 +128,8 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
 
 fn run(args: &Args, quiet: bool, started: Instant) -> Result<u8, Failure> {
     let mut options = session_options(&args.sut, &args.command)?;
-    options.peers = args.peers.start()?;
+    options.peers = args.peers.start(::peers::Patience::default())?;
+    options.config.arrivals = args.peers.arrivals();
     let execution = execute(args, &options)?;
     if args.check_determinism {
         check_again(args, &options, &execution)?;
@@ -123,12 +140,14 @@ fn run(args: &Args, quiet: bool, started: Instant) -> Result<u8, Failure> {
     }
     keep_writes(args, &execution)?;
     options.peers.save()?;
-    let to_stdout = args.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
-    if !to_stdout {
-        forward_output(&execution)?;
+    if !is_to_stdout(args) {
+        let output = &execution.session.model().output;
+        show(&output.stdout.bytes(), &output.stderr.bytes())?;
     }
     let mut report = report(args, &execution, started);
+    report.warnings.extend(super::peers::barred(&options.peers));
     report.notes.extend(super::peers::notes(&options.peers));
+    report.warnings.extend(super::peers::warnings(&options.peers));
     if !quiet {
         explain(&execution, &report);
     }
@@ -213,6 +232,7 @@ pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, 
         uid: nix::unistd::geteuid().as_raw(),
         gid: nix::unistd::getegid().as_raw(),
         groups: groups()?,
+        arrivals: Arrivals::Ordered,
     };
     Ok(Options {
         argv,
@@ -220,10 +240,15 @@ pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, 
         config,
         preempt: args.preempt.into(),
         watched: Arc::default(),
+        files: None,
+        faults: FaultPlan::default(),
+        walk: None,
+        atomics: Atomics::default(),
         core: Some(Core::take()),
         peers: Peers::default(),
         inputs: Inputs::default(),
         bounds: Bounds::default(),
+        confine: !args.no_confinement,
         program,
     })
 }
@@ -231,7 +256,7 @@ pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, 
 fn stdin_bytes(args: &SutArgs) -> Result<Vec<u8>, Failure> {
     match &args.stdin {
         None => Ok(Vec::new()),
-        Some(path) => std::fs::read(path).map_err(|e| {
+        Some(path) => peers::read_bounded(path, LARGEST_STDIN).map_err(|e| {
             Failure::usage(format!("{}: {e}", path.display())).hint("--stdin takes a readable file")
         }),
     }
@@ -263,11 +288,16 @@ fn groups() -> Result<Vec<u32>, Failure> {
     Ok(groups.into_iter().map(|gid| gid.as_raw()).collect())
 }
 
-fn forward_output(execution: &Execution) -> Result<(), Failure> {
-    let output = &execution.session.model().output;
-    let write = |mut to: Box<dyn Write>, bytes: Vec<u8>| to.write_all(&bytes).and_then(|()| to.flush());
-    let written = write(Box::new(std::io::stderr()), output.stderr.bytes())
-        .and_then(|()| write(Box::new(std::io::stdout()), output.stdout.bytes()));
+/// Does the result take the place of the program's output?
+fn is_to_stdout(args: &Args) -> bool {
+    args.json.as_deref().is_some_and(|path| path.as_os_str() == "-")
+}
+
+/// What the program has printed, where it would have printed it.
+fn show(stdout: &[u8], stderr: &[u8]) -> Result<(), Failure> {
+    let write = |mut to: Box<dyn Write>, bytes: &[u8]| to.write_all(bytes).and_then(|()| to.flush());
+    let written =
+        write(Box::new(std::io::stderr()), stderr).and_then(|()| write(Box::new(std::io::stdout()), stdout));
     match written {
         // Whoever reads our output has read enough, as with `| head`.
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -288,8 +318,7 @@ fn keep_writes(args: &Args, execution: &Execution) -> Result<(), Failure> {
     let changes = fs::changes(&view)
         .map_err(|errno| Failure::usage(format!("cannot collect the program's file changes: {errno}")))?;
     if let Some(root) = &args.export_writes {
-        let exported = std::fs::create_dir_all(root).and_then(|()| fs::apply(&changes, Some(root)));
-        exported.map_err(|e| {
+        fs::export(&changes, root).map_err(|e| {
             Failure::usage(format!(
                 "cannot export the file changes to {}: {e}",
                 root.display()
@@ -298,7 +327,7 @@ fn keep_writes(args: &Args, execution: &Execution) -> Result<(), Failure> {
         })?;
     }
     if args.apply_writes {
-        fs::apply(&changes, None).map_err(|e| {
+        fs::apply(&changes).map_err(|e| {
             Failure::usage(format!("cannot apply the program's file changes: {e}"))
                 .hint("some of them may be in place; --export-writes DIR puts them elsewhere")
         })?;
@@ -332,6 +361,8 @@ fn report(args: &Args, execution: &Execution, started: Instant) -> Report {
         livelock: execution.end == End::Livelock,
         stdout: report::escape(&model.output.stdout.bytes()),
         stderr: report::escape(&model.output.stderr.bytes()),
+        recovery: None,
+        files: Default::default(),
         sent: report::sent_text(&execution.session.network().sent()),
         executions: 1,
     };
@@ -368,6 +399,8 @@ fn violation(args: &Args, execution: &Execution) -> Option<Violation> {
         trace: args.trace.as_ref().map(|path| path.display().to_string()),
         steps: execution.steps.len() as u64,
         preemptions: execution.preemptions,
+        late_answers: Needs::of(&execution.steps).late_answers,
+        faults: 0,
         stacks: execution.session.stacks(),
     })
 }
@@ -385,6 +418,9 @@ fn explain(execution: &Execution, report: &Report) {
         End::Exited(status) => eprintln!("tracefork: the program exited with status {status}"),
         End::Cut => eprintln!("tracefork: stopped after {} steps", report.transitions),
         _ => {}
+    }
+    for warning in &report.warnings {
+        eprintln!("tracefork: warning: {warning}");
     }
     for note in &report.notes {
         eprintln!("tracefork: note: {note}");

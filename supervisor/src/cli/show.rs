@@ -102,6 +102,10 @@ fn text(trace: &Trace, view: &View) -> String {
         let _ = writeln!(text, "  {}: {}", verdict.kind, verdict.message);
         let preemptions = super::summary::counted(u64::from(verdict.preemptions), "preemption");
         let _ = writeln!(text, "  {preemptions}");
+        let needs = super::summary::needs(verdict.preemptions, &trace.steps);
+        needs
+            .into_iter()
+            .for_each(|needs| text.push_str(&format!("  {needs}\n")));
     }
     text.push('\n');
     for line in table(trace) {

@@ -1,9 +1,10 @@
 //! What a person reads at the end of a check.
 
 use super::style::{BAD, GOOD, UNSURE};
-use crate::check::counterexample::{Counterexample, table};
+use crate::check::counterexample::{Counterexample, Needs, table};
 use crate::error::Failure;
-use crate::report::{Outcome, Report};
+use crate::report::{self, Outcome, Report};
+use crate::trace::Step;
 use std::fmt::Write as _;
 
 /// Outcomes shown; the rest is in the JSON.
@@ -34,6 +35,9 @@ fn text(report: &Report, found: &[Counterexample]) -> String {
         other => (UNSURE, other),
     };
     line!(out, "{style}{verdict}{style:#}");
+    if !report.coverage.assumptions.is_empty() {
+        line!(out, "  assumes {}", report.coverage.assumptions.join("; "));
+    }
     for warning in &report.warnings {
         line!(out, "  {UNSURE}warning{UNSURE:#}: {warning}");
     }
@@ -94,6 +98,22 @@ fn text(report: &Report, found: &[Counterexample]) -> String {
     out
 }
 
+/// What it takes for a counterexample to happen, if that is more than a schedule.
+pub fn needs(preemptions: u32, steps: &[Step]) -> Option<String> {
+    let Needs { late_answers, faults } = Needs::of(steps);
+    if late_answers + faults == 0 {
+        return None;
+    }
+    let parts = [
+        (u64::from(preemptions), "preemption"),
+        (late_answers, "late answer"),
+        (faults, "fault"),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, what)| counted(count, what)).collect();
+    Some(format!("needs: {}", parts.join(", ")))
+}
+
 fn print_counterexample(found: &Counterexample, out: &mut String) {
     let kind = found.violation.kind.name();
     line!(out, "{BAD}{kind}{BAD:#}: {}", found.violation.message);
@@ -104,10 +124,14 @@ fn print_counterexample(found: &Counterexample, out: &mut String) {
     };
     line!(
         out,
-        "  {}, {}{minimal}\n",
+        "  {}, {}{minimal}",
         counted(found.trace.steps.len() as u64, "step"),
         counted(u64::from(found.preemptions), "preemption")
     );
+    if let Some(needs) = needs(found.preemptions, &found.trace.steps) {
+        line!(out, "  {needs}");
+    }
+    out.push('\n');
     for line in table(&found.trace) {
         line!(out, "  {line}");
     }
@@ -163,6 +187,15 @@ fn print_outcome(outcome: &Outcome, same: &Same, out: &mut String) {
         cut(&outcome.stderr, same.stderr),
         counted(outcome.executions, "execution")
     );
+    if let Some(recovery) = &outcome.recovery {
+        line!(out, "            {}", recovered(recovery));
+    }
+    for (path, bytes) in &outcome.files {
+        let bytes = bytes
+            .as_ref()
+            .map_or("removed".to_owned(), |bytes| format!("{:?}", cut(bytes, 0)));
+        line!(out, "            file {path}: {bytes}");
+    }
     // Outcomes may differ in nothing else.
     for (to, said) in &outcome.sent {
         let said: Vec<String> = said.iter().map(|connection| cut(connection, same.sent)).collect();
@@ -172,6 +205,19 @@ fn print_outcome(outcome: &Outcome, same: &Same, out: &mut String) {
             format!("{said:?}").trim_matches(['[', ']'])
         );
     }
+}
+
+fn recovered(recovery: &report::Recovery) -> String {
+    let end = match (recovery.exit, recovery.signal) {
+        (Some(status), _) => format!("exit {status}"),
+        (_, Some(signal)) => crate::trace::signal_name(signal),
+        _ => "no end".to_owned(),
+    };
+    format!(
+        "recovery: {end} stdout {:?} stderr {:?}",
+        cut(&recovery.stdout, 0),
+        cut(&recovery.stderr, 0)
+    )
 }
 
 /// So many of them.

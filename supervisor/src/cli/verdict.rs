@@ -1,6 +1,6 @@
 //! From the result of a search to its report: the verdict, and an honest account of what it rests on.
 
-use crate::check::counterexample::Counterexample;
+use crate::check::counterexample::{Counterexample, Needs};
 use crate::check::{CheckSystem, stages};
 use crate::report::{self, Report, States};
 use explore::{Coverage, Limit, SearchResult};
@@ -68,6 +68,7 @@ pub fn report(
 }
 
 fn violation(found: &Counterexample) -> report::Violation {
+    let needs = Needs::of(&found.trace.steps);
     report::Violation {
         kind: found.violation.kind.name(),
         message: found.violation.message.clone(),
@@ -75,6 +76,8 @@ fn violation(found: &Counterexample) -> report::Violation {
         trace: found.path.as_ref().ok().map(|path| path.display().to_string()),
         steps: found.trace.steps.len() as u64,
         preemptions: u64::from(found.preemptions),
+        late_answers: needs.late_answers,
+        faults: needs.faults,
         stacks: found.stacks.clone(),
     }
 }
@@ -99,7 +102,7 @@ fn coverage_note(coverage: Coverage) -> Option<String> {
         Coverage::Incomplete(limit) => match limit {
             Limit::States => "the limit on states was reached".to_owned(),
             Limit::Depth => "paths were cut at the depth limit; all else was explored".to_owned(),
-            Limit::Steps | Limit::Repetition | Limit::Goal | Limit::Dependent => {
+            Limit::Steps | Limit::Endless | Limit::Repetition | Limit::Goal | Limit::Dependent => {
                 "the limit on steps was reached".to_owned()
             }
             Limit::Time => "the time limit was reached".to_owned(),

@@ -4,13 +4,18 @@ use crate::check::scout::Race;
 use crate::report::Outcome;
 
 /// What runtimes print when something went wrong, and what it is.
-const REPORTS: [(&str, &str); 6] = [
+const REPORTS: [(&str, &str); 8] = [
     ("panicked at ", "a Rust panic"),
     ("Traceback (most recent call last)", "a Python exception"),
-    ("goroutine 1 [", "a Go panic"),
+    ("fatal error: all goroutines are asleep", "a Go panic"),
+    (" [running]:", "a Go panic"),
     ("Exception in thread ", "a Java exception"),
     ("Sanitizer: ", "a report of a sanitizer"),
-    ("runtime error: ", "a report of a sanitizer"),
+    ("runtime error: ", "a runtime error"),
+    (
+        "terminated with exception (report_on_exception",
+        "a Ruby exception",
+    ),
 ];
 
 /// How the program fails by itself, as far as nobody has said what is expected of it.
@@ -27,6 +32,13 @@ pub fn of_outcomes(outcomes: &[Outcome]) -> Vec<String> {
             "the program ends with a status other than 0 (such as {status}) {how_often}: --expect-exit 0 makes that a violation, --expect-exit any accepts it"
         ));
     }
+    lines.extend(of_output(outcomes));
+    lines
+}
+
+/// What runtimes have said of failures, whatever the status was.
+pub fn of_output(outcomes: &[Outcome]) -> Vec<String> {
+    let mut lines = Vec::new();
     for (sign, what) in REPORTS {
         let shows = |text: &str| text.contains(sign);
         let said = outcomes
@@ -47,16 +59,26 @@ pub fn of_races(races: &[Race]) -> Vec<String> {
         .iter()
         .map(|race| {
             let [one, other] = &race.accesses;
+            if race.is_use_after_free {
+                return format!(
+                    "use after free: {} at {}, {} at {} ({})",
+                    one.kind, one.at, other.kind, other.at, race.object
+                );
+            }
             format!(
-                "unsynchronised accesses to {}: {} at {}, {} at {}",
+                "data race on {}: {} at {}, {} at {}",
                 race.object, one.kind, one.at, other.kind, other.at
             )
         })
         .collect();
-    if !lines.is_empty() {
+    let is_plain = |race: &&Race| !race.is_use_after_free;
+    if races.iter().filter(is_plain).any(|race| race.may_be_atomic) {
         lines.push(
-            "unsynchronised accesses are data races unless they are atomic, which compiled code does not tell; --races makes them violations".to_owned(),
+            "without debug information (-g) an atomic access cannot be told from a plain one: accesses above that are atomic are no data races".to_owned(),
         );
+    }
+    if races.iter().any(|race| is_plain(&race)) {
+        lines.push("data races are undefined behaviour; --races makes them violations, --suppressions FILE hides known ones".to_owned());
     }
     lines
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{ModulePlan, ModuleRole, Preempt, ScanError, scan_bytes};
+use super::{LARGEST_MODULE, ModulePlan, ModuleRole, Preempt, ScanError, scan_bytes};
 
 /// What makes two files the same, and two scans of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,6 +57,9 @@ impl PlanCache {
             return Ok(plan.clone());
         }
         // Scanned without the lock: two workers may do the same work once, none waits for another's.
+        if meta.size() > LARGEST_MODULE {
+            return Err(ScanError::TooLarge);
+        }
         let mut bytes = Vec::with_capacity(meta.size() as usize);
         io::Read::read_to_end(&mut file, &mut bytes).map_err(in_file)?;
         let plan = Arc::new(scan_bytes(&bytes, role, mode)?);

@@ -6,6 +6,7 @@ use goblin::elf::program_header::{PF_W, PF_X, PT_GNU_RELRO, PT_LOAD};
 use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS};
 use goblin::elf::sym::{STT_FUNC, STT_GNU_IFUNC, Sym};
 use goblin::elf::{Elf, header};
+use goblin::options::ParseOptions;
 
 use super::{ScanError, Streams, SyncFn};
 
@@ -30,6 +31,14 @@ impl<'a> Code<'a> {
     }
 }
 
+/// Parses an ELF file. Names in it that are not UTF-8 are names that nobody asks for: no reason to refuse it, and neither is a table that is of no use here.
+///
+/// # Errors
+/// It is none, or damaged in what matters.
+pub fn parse(data: &[u8]) -> goblin::error::Result<Elf<'_>> {
+    Elf::parse_with_opts(data, &ParseOptions::permissive())
+}
+
 /// A parsed module.
 pub(super) struct Module<'a> {
     pub elf: Elf<'a>,
@@ -41,7 +50,7 @@ pub(super) struct Module<'a> {
 
 impl<'a> Module<'a> {
     pub fn parse(data: &'a [u8]) -> Result<Module<'a>, ScanError> {
-        let elf = Elf::parse(data)?;
+        let elf = parse(data)?;
         if elf.header.e_machine != header::EM_X86_64 || !elf.is_64 || !elf.little_endian {
             return Err(ScanError::WrongMachine);
         }

@@ -97,6 +97,28 @@ fn mutex(address: u64, tid: u32, memory: &dyn GuestMemory) -> Option<Blocked> {
     })
 }
 
+/// Who holds a mutex, if anybody is recorded.
+pub fn mutex_holder(address: u64, memory: &dyn GuestMemory) -> Option<u32> {
+    // Nobody has this number, so whoever holds it is another.
+    match mutex(address, u32::MAX, memory)? {
+        Blocked::HeldBy(owner) => Some(owner),
+        _ => None,
+    }
+}
+
+/// The same for a mutex that anybody can unlock: glibc tells others only of recursive, error-checking and robust ones.
+pub fn plain_mutex_holder(address: u64, memory: &dyn GuestMemory) -> Option<u32> {
+    const KIND: u64 = 16;
+    const ADAPTIVE: u32 = 3;
+    /// Type and flags, but for those of lock elision.
+    const MEANING: u32 = 0x7f;
+    let kind = memory.read_u32(address.wrapping_add(KIND))? & MEANING;
+    if kind != 0 && kind != ADAPTIVE {
+        return None;
+    }
+    mutex_holder(address, memory)
+}
+
 /// `struct __pthread_rwlock_arch_t`: `__readers` at 0, `__writers` at 4, `__wrphase_futex` at 8, `__writers_futex` at 12,
 /// `__cur_writer` at 24, `__shared` at 28, `__flags` at 48.
 ///

@@ -15,6 +15,7 @@ mod cache;
 mod displace;
 mod elf;
 mod functions;
+mod library;
 mod locks;
 mod operand;
 mod runtime;
@@ -31,10 +32,12 @@ mod test_scan;
 
 pub use cache::PlanCache;
 pub use displace::{DisplaceError, Displaced, displace};
-pub use locks::{Blocked, would_block};
+pub use elf::parse as parse_elf;
+pub use library::{LibraryFn, library_entries};
+pub use locks::{Blocked, mutex_holder, plain_mutex_holder, would_block};
 pub use operand::{Access, Accesses, GpRegs, Gpr, MemoryOperand, Segment};
 pub use scan::{scan_bytes, scan_module};
-pub use scratch::{Placement, ScratchArea, ScratchError, ScratchLayout};
+pub use scratch::{Evicted, Placement, ScratchArea, ScratchError, ScratchLayout};
 pub use sync::{GuestMemory, Streams, SyncFn, SyncOp, Timeout, library_object, sync_op};
 
 use std::path::PathBuf;
@@ -106,6 +109,8 @@ pub enum SiteKind {
     Memory(Accesses),
     /// `rdrand` or `rdseed`.
     Random(RandomInsn),
+    /// The entry of a library function that accesses memory for the program.
+    Library(LibraryFn),
     /// It depends on the core.
     Core(CoreInsn),
     /// The entry of `pthread_join`, where loads and stores are watched: a thread that has ended already is not waited for by any call, and all that
@@ -152,6 +157,9 @@ impl ModulePlan {
     }
 }
 
+/// Of a program or library.
+pub const LARGEST_MODULE: u64 = 2 << 30;
+
 /// Why a module could not be scanned.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
@@ -163,6 +171,9 @@ pub enum ScanError {
         /// What the kernel said.
         source: std::io::Error,
     },
+    /// Nothing that large is read into memory.
+    #[error("larger than {} MiB, which is the limit for programs and libraries", LARGEST_MODULE >> 20)]
+    TooLarge,
     /// The file is not a well-formed ELF file.
     #[error("not a well-formed ELF file: {0}")]
     Elf(#[from] goblin::error::Error),

@@ -207,6 +207,11 @@ impl Accesses {
         std::iter::once(&self.first).chain(self.second.as_ref())
     }
 
+    /// Whether they are all based on the stack pointer.
+    pub fn are_on_stack(&self) -> bool {
+        self.iter().all(|access| access.operand.base == Gpr::Rsp)
+    }
+
     /// Whether any of them writes.
     pub fn writes(&self) -> bool {
         self.iter().any(|access| access.writes)
@@ -241,7 +246,8 @@ pub(super) fn accesses(
             _ => continue,
         };
         let base = Gpr::from_iced(used.base());
-        if base == Gpr::Rsp && !with_stack {
+        // The implicit operand of `push`, or what `call [rsp+8]` reads, is nobody else's business.
+        if base == Gpr::Rsp && (!with_stack || instruction.is_stack_instruction()) {
             continue;
         }
         // iced folds the next instruction's address into rip-relative displacements; ours count from the instruction.

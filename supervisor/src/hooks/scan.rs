@@ -28,7 +28,7 @@ use super::{CoreInsn, ModulePlan, ModuleRole, Preempt, RandomInsn, ScanError, Si
 
 /// Scans the module in a file.
 pub fn scan_module(path: &Path, role: ModuleRole, mode: Preempt) -> Result<ModulePlan, ScanError> {
-    let bytes = std::fs::read(path).map_err(|source| ScanError::Io {
+    let bytes = peers::read_bounded(path, super::LARGEST_MODULE).map_err(|source| ScanError::Io {
         path: path.to_owned(),
         source,
     })?;
@@ -411,7 +411,7 @@ impl<'m, 'a> Scanner<'m, 'a> {
         if instruction.op_count() == 0 {
             return None;
         }
-        let accesses = operand::accesses(instruction, &mut self.info, false)?;
+        let accesses = operand::accesses(instruction, &mut self.info, true)?;
         let is_of_interest = accesses.iter().any(|access| {
             let operand = &access.operand;
             let link_time = instruction.ip().wrapping_add_signed(operand.displacement);

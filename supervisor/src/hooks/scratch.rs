@@ -11,7 +11,7 @@
 //! The layout only decides; the supervisor maps the areas, with `MAP_FIXED_NOREPLACE`. It is part of what a checkpoint
 //! keeps, so it is cheap to clone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub enum ScratchError {
     Displace(#[from] DisplaceError),
 }
 
-/// An address range to map, readable and executable.
+/// An address range to map, executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScratchArea {
     /// Page-aligned.
@@ -95,6 +95,15 @@ struct Slot {
     body_end: u64,
     site: u64,
     len: u8,
+}
+
+/// What had to make way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Evicted {
+    /// The areas that are in nobody's use any more.
+    pub areas: Vec<Range<u64>>,
+    /// The sites that had their slots there.
+    pub sites: BTreeSet<u64>,
 }
 
 /// All scratch areas and slots of one process.
@@ -207,6 +216,22 @@ impl ScratchLayout {
         })
     }
 
+    /// Gives up the areas that overlap `range`, whose slots must be placed anew.
+    pub fn evict(&mut self, range: &Range<u64>) -> Evicted {
+        let overlaps = |area: &ScratchArea| area.range.start < range.end && range.start < area.range.end;
+        let gone: Vec<ScratchArea> = self.areas.extract_if(.., |area| overlaps(area)).collect();
+        let sites: BTreeSet<u64> = gone
+            .iter()
+            .flat_map(|area| area.slots.iter().map(|slot| slot.site))
+            .collect();
+        let slots = Arc::make_mut(&mut self.slot_of_site);
+        slots.retain(|site, _| !sites.contains(site));
+        Evicted {
+            areas: gone.into_iter().map(|area| area.range).collect(),
+            sites,
+        }
+    }
+
     /// Forgets the slots of a module that was unmapped. Their space is not used again: a thread may still stand in one.
     pub fn forget_sites(&mut self, module: &Range<u64>) {
         for area in &mut self.areas {
@@ -228,7 +253,7 @@ fn is_in_reach(area: &Range<u64>, module: &Range<u64>) -> bool {
 }
 
 fn round_up(value: u64, unit: u64) -> u64 {
-    value.div_ceil(unit) * unit
+    value.div_ceil(unit).saturating_mul(unit)
 }
 
 /// The best free range for a module: see the top of the file.

@@ -1,6 +1,6 @@
 //! The two vocabularies for addresses and connections: the model's and the peers'.
 
-use peers::{Address, ConnKey};
+use peers::{Address, Channel, ConnKey};
 use std::sync::Arc;
 use syscall_model::net::{Endpoint, Key};
 
@@ -23,6 +23,6 @@ pub fn endpoint(address: &Address) -> Endpoint {
 pub fn to_key(key: &Key) -> ConnKey {
     match key {
         Key::Opened(to, nth) => ConnKey::Opened(Arc::new(to_address(to)), *nth),
-        Key::Accepted(nth) => ConnKey::Accepted(*nth),
+        Key::Accepted(client, channel) => ConnKey::Accepted(*client, *channel as Channel),
     }
 }

@@ -7,7 +7,11 @@ use peers::PeerError;
 pub fn failure(error: PeerError) -> Failure {
     let text = error.to_string();
     let mut lines = text.lines();
-    let mut failure = Failure::new(ExitCode::Peer, lines.next().unwrap_or_default());
+    let code = match error {
+        PeerError::BrokenOff { .. } => ExitCode::Limit,
+        _ => ExitCode::Peer,
+    };
+    let mut failure = Failure::new(code, lines.next().unwrap_or_default());
     failure.details = lines.map(str::to_owned).collect();
     failure.hint = advice(&error).map(str::to_owned);
     failure
@@ -21,7 +25,7 @@ fn advice(error: &PeerError) -> Option<&'static str> {
         }
         PeerError::Died { .. } => "try it by hand; the program may have sent it what it cannot take",
         PeerError::Hangs { .. } => {
-            "a peer must answer or wait for input; --settle bounds the wait for one that cannot be inspected"
+            "a peer must answer or wait for input; --peer-timeout gives it more time, --settle bounds the wait for one that cannot be inspected"
         }
         PeerError::Floods { .. } => "a peer must stop talking and wait for the program at some point",
         PeerError::NonDeterministic { .. } => {

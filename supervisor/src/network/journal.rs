@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use syscall_model::Model;
 use syscall_model::channels::named;
 use syscall_model::channels::socket::{Link, Socket, Style};
-use syscall_model::net::{Endpoint, Key};
+use syscall_model::net::{Endpoint, Key, flight};
 
 #[derive(Debug, Default)]
 pub struct Journal {
@@ -41,16 +41,16 @@ impl Journal {
     }
 
     pub fn opened(&mut self, key: &Key, to: &Endpoint, peer: String) {
-        let local = to.nearest_local(named::OUTGOING_PORTS.wrapping_add(nth(key)));
+        let local = to.nearest_local(named::OUTGOING_PORTS.wrapping_add(key.nth()));
         let connection = self.add(key_name(key), peer, false, &local, to);
         self.indices.insert(key.clone(), connection);
         self.note(connection, What::Opened);
     }
 
-    pub fn accepted(&mut self, key: &Key, at: &Endpoint, peer: String) {
+    pub fn accepted(&mut self, key: &Key, name: String, at: &Endpoint, peer: String) {
         let at = at.clone().destination();
-        let remote = at.nearest_local(named::CLIENT_PORTS.wrapping_add(nth(key)));
-        let connection = self.add(key_name(key), peer, true, &at, &remote);
+        let remote = at.nearest_local(named::CLIENT_PORTS.wrapping_add(key.nth()));
+        let connection = self.add(name, peer, true, &at, &remote);
         self.indices.insert(key.clone(), connection);
         self.note(connection, What::Opened);
     }
@@ -103,25 +103,29 @@ impl Journal {
 
     /// The thread has made its move, but time has not gone on yet: what was read, from where, and when all this was.
     pub fn look(&mut self, model: &Model) {
-        for socket in model.channels.sockets() {
+        for (id, socket) in model.channels.numbered_sockets() {
             match &socket.link {
                 Link::Peer(key) if socket.style != Style::Datagram => {
-                    self.look_at_stream(key, socket);
+                    let waits = socket.available() + flight::bytes(model, id);
+                    self.look_at_stream(key, socket, waits as u64);
                 }
-                _ if !socket.correspondents.is_empty() => self.look_at_datagrams(socket),
+                _ if !socket.correspondents.is_empty() => {
+                    self.look_at_datagrams(socket, |from| flight::datagrams_from(model, id, from));
+                }
                 _ => {}
             }
         }
         self.date(model);
     }
 
-    fn look_at_stream(&mut self, key: &Key, socket: &Socket) {
+    /// `waits`: bytes that were said and not read, be they in the socket or still on their way.
+    fn look_at_stream(&mut self, key: &Key, socket: &Socket, waits: u64) {
         let Some(&connection) = self.indices.get(key) else {
             return;
         };
         self.name_ends(connection, socket.name.as_ref());
         let index = connection as usize;
-        let read = self.arrived[index].saturating_sub(socket.available() as u64);
+        let read = self.arrived[index].saturating_sub(waits);
         if read > self.read[index] {
             // What came in during this step took the place of what was read.
             self.note_before_arrivals(connection, What::Read(read - self.read[index]));
@@ -130,7 +134,7 @@ impl Journal {
     }
 
     /// One queue for all correspondents, in the order of arrival.
-    fn look_at_datagrams(&mut self, socket: &Socket) {
+    fn look_at_datagrams(&mut self, socket: &Socket, on_the_way: impl Fn(&Endpoint) -> usize) {
         let waiting = socket.waiting_from();
         for (from, key) in &socket.correspondents {
             let Some(&connection) = self.indices.get(key) else {
@@ -138,8 +142,8 @@ impl Journal {
             };
             self.name_ends(connection, socket.name.as_ref());
             let index = connection as usize;
-            let waits = waiting.iter().filter(|sender| **sender == Some(from)).count() as u64;
-            let read = self.arrived[index].saturating_sub(waits);
+            let waits = waiting.iter().filter(|sender| **sender == Some(from)).count() + on_the_way(from);
+            let read = self.arrived[index].saturating_sub(waits as u64);
             if read > self.read[index] {
                 self.note_before_arrivals(connection, What::Read(read - self.read[index]));
                 self.read[index] = read;
@@ -189,12 +193,6 @@ impl Journal {
     pub fn step_over(&mut self, model: &Model) {
         self.date(model);
         self.step += 1;
-    }
-}
-
-fn nth(key: &Key) -> u16 {
-    match key {
-        Key::Opened(_, nth) | Key::Accepted(nth) => *nth as u16,
     }
 }
 

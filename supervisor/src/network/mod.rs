@@ -20,7 +20,7 @@ use peers::{ConnKey, PeerError, PeerState, PeerWorld, Readable, Taken};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use syscall_model::net::{Accepted, Arrival, Endpoint, Key, Network};
+use syscall_model::net::{Accepted, Arrival, Caller, Endpoint, Key, Network};
 use syscall_model::{Errno, Model};
 
 /// How long a peer that cannot be looked into gets before a deadlock is called one.
@@ -107,6 +107,19 @@ impl PeerNetwork {
         if let Some(journal) = &mut self.journal {
             journal.happened(key, what());
         }
+    }
+
+    /// What reports call a connection.
+    pub fn name_of(&self, key: &Key) -> String {
+        let key = to_key(key);
+        let shared = self.peers.lock();
+        let world = shared.world.as_ref();
+        world.map_or_else(|| key.to_string(), |world| world.connection_name(&key))
+    }
+
+    /// What reports call a client.
+    pub fn client_name(&self, client: u32) -> String {
+        self.name_of(&Key::Accepted(client, 0))
     }
 
     /// The program was put back.
@@ -213,13 +226,12 @@ impl PeerNetwork {
 
     /// A client's connection, told by its key.
     fn accepted(&mut self, key: ConnKey, at: &Endpoint) -> Option<Accepted> {
-        let client = self.state.client_of(&key)?;
         match key {
-            ConnKey::Accepted(nth) => {
-                let key = Key::Accepted(nth);
-                let peer = self.peers.client_command(client);
+            ConnKey::Accepted(client, channel) => {
+                let key = Key::Accepted(client, u32::from(channel));
+                let (name, peer) = (self.name_of(&key), self.peers.client_command(client));
                 if let Some(journal) = &mut self.journal {
-                    journal.accepted(&key, at, peer);
+                    journal.accepted(&key, name, at, peer);
                 }
                 Some(Accepted { key, client })
             }
@@ -250,7 +262,7 @@ impl Network for PeerNetwork {
         });
         let key = match key {
             Ok(ConnKey::Opened(_, nth)) => Ok(Key::Opened(Arc::new(to.clone()), nth)),
-            Ok(ConnKey::Accepted(_)) => Err(Errno::ECONNREFUSED),
+            Ok(ConnKey::Accepted(..)) => Err(Errno::ECONNREFUSED),
             Err(errno) => Err(Errno::new(errno)),
         };
         if !is_own {
@@ -300,6 +312,24 @@ impl Network for PeerNetwork {
         self.accepted(key, at)
     }
 
+    fn callers(&mut self, at: &Endpoint) -> Vec<Caller> {
+        if !self.has_clients() {
+            return Vec::new();
+        }
+        let address = to_address(at);
+        let callers = self.ask(Vec::new(), |world, state| world.callers(state, &address));
+        let callers = callers.into_iter();
+        callers
+            .map(|(client, is_twin)| Caller { client, is_twin })
+            .collect()
+    }
+
+    fn accept_from(&mut self, at: &Endpoint, client: u32) -> Option<Accepted> {
+        let address = to_address(at);
+        let key = self.ask(None, |world, state| world.accept_from(state, &address, client))?;
+        self.accepted(key, at)
+    }
+
     fn go_on_from(&mut self, with: &Key, at: &Endpoint) -> Option<Accepted> {
         let (with, address) = (to_key(with), to_address(at));
         let key = self.ask(None, |world, state| world.go_on_from(state, &with, &address))?;
@@ -322,7 +352,15 @@ impl Network for PeerNetwork {
     fn close(&mut self, key: &Key) {
         self.note(key, || What::Closed);
         let key = to_key(key);
-        self.ask((), |world, state| world.close(state, &key));
+        // Whoever keeps a journal is never put back.
+        let is_last = self.journal.is_some();
+        self.ask((), |world, state| {
+            world.close(state, &key)?;
+            if is_last {
+                world.leave(state, &key);
+            }
+            Ok(())
+        });
     }
 
     fn read(&mut self, key: &Key, max: usize) -> Arrival {

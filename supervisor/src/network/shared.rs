@@ -2,7 +2,7 @@
 
 use super::failure;
 use crate::error::Failure;
-use peers::{Counters, PeerError, PeerWorld};
+use peers::{Counters, PeerError, PeerWorld, TreeKey};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -46,6 +46,15 @@ impl Peers {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    /// How long all waits for peers may go on from now on.
+    pub fn set_patience(&self, patience: peers::Patience) {
+        let mut shared = self.lock();
+        if let Some(world) = &mut shared.world {
+            world.set_patience(patience.clone());
+        }
+        shared.config.patience = patience;
+    }
+
     /// Starts the servers, if any are to be started.
     pub fn start(&self) -> Result<(), Failure> {
         let mut shared = self.lock();
@@ -82,12 +91,29 @@ impl Peers {
             ..peers::Config::default()
         };
         let peers = Self::new(config, None);
-        let loaded = peers
-            .lock()
-            .world()
-            .map_err(failure)
-            .and_then(|world| world.load_bytes(communication).map_err(Failure::usage));
+        let loaded = peers.lock().world().map_err(failure).and_then(|world| {
+            world
+                .load_bytes(communication)
+                .map_err(|why| Failure::usage(format!("not a usable trace: what the peers said: {why}")))
+        });
         loaded.map(|()| peers)
+    }
+
+    /// Peers that nobody is to ask anything: a connection to any of them fails.
+    pub fn nobody() -> Self {
+        let config = peers::Config {
+            offline: true,
+            ..peers::Config::default()
+        };
+        Self::new(config, None)
+    }
+
+    /// These peers as far as they are known by now, to be asked without asking them.
+    pub fn recorded_so_far(&self) -> Result<Self, Failure> {
+        match self.recording()? {
+            communication if communication.is_empty() => Ok(Self::nobody()),
+            communication => Self::recorded(&communication),
+        }
     }
 
     /// What was said so far, for a trace; empty if nothing was.
@@ -145,6 +171,31 @@ impl Peers {
         launched && self.is_idle()
     }
 
+    /// Services that the program was kept from: as messages show them, and as `--allow-connect` takes them.
+    pub fn barred(&self) -> Vec<(String, String)> {
+        let shared = self.lock();
+        let all = shared.world.iter().flat_map(PeerWorld::barred);
+        all.map(|address| (address.to_string(), address.as_option().to_string()))
+            .collect()
+    }
+
+    /// Clients that have failed in some schedule, with their statuses, and those that have ended without ever having connected.
+    pub fn unlucky_clients(&self) -> (Vec<(String, i32)>, Vec<String>) {
+        let (mut failed, mut unheard) = (Vec::new(), Vec::new());
+        let shared = self.lock();
+        for (key, tree) in shared.world.iter().flat_map(PeerWorld::trees) {
+            let TreeKey::Client(client) = key else { continue };
+            let name = command_of(&shared.config, *client);
+            if let Some(status) = tree.exits().find(|status| *status != 0) {
+                failed.push((name.clone(), status));
+            }
+            if tree.exits().next().is_some() && !tree.is_connected() {
+                unheard.push(name);
+            }
+        }
+        (failed, unheard)
+    }
+
     /// Where servers are that serve one connection at a time.
     pub fn one_at_a_time(&self) -> Vec<String> {
         let shared = self.lock();
@@ -157,11 +208,7 @@ impl Peers {
 
     /// The command of the k-th client that is launched.
     pub(super) fn client_command(&self, client: u32) -> String {
-        let shared = self.lock();
-        let all = shared.config.clients.iter();
-        let mut each = all.flat_map(|spec| std::iter::repeat_n(spec, spec.count));
-        let spec = each.nth(client as usize);
-        spec.map(|spec| spec.command.clone()).unwrap_or_default()
+        command_of(&self.lock().config, client)
     }
 
     /// The command of the server, if there is one only: which of several listens where is not known here.
@@ -176,6 +223,15 @@ impl Peers {
     pub fn is_partial(&self) -> bool {
         self.lock().world.as_ref().is_some_and(PeerWorld::is_partial)
     }
+}
+
+fn command_of(config: &peers::Config, client: u32) -> String {
+    let mut each = config
+        .clients
+        .iter()
+        .flat_map(|spec| std::iter::repeat_n(spec, spec.count));
+    let spec = each.nth(client as usize);
+    spec.map(|spec| spec.command.clone()).unwrap_or_default()
 }
 
 impl Shared {

@@ -1,8 +1,8 @@
 //! System calls: the model decides, the session carries out.
 
-use super::Session;
 use super::layout::Change;
 use super::step::Flow;
+use super::{Event, Session};
 use crate::error::Failure;
 use crate::hooks::Preempt;
 use crate::trace::{End, Operation};
@@ -30,18 +30,20 @@ impl Session {
         let call = Call::new(sysno, regs.args());
         self.model.stack_pointer = regs.rsp;
         let prepared = self.with_cx(tid, Wake::Ready, |cx| cx.prepare(&call))?;
-        if prepared.visible {
+        if prepared.visible || self.may_go_wrong(&call, &regs) {
             // Who came here last is no part of a state.
             self.model.stack_pointer = 0;
             let context = self.context(tid);
             context.hook = None;
             context.touches = prepared.touches;
             context.look = prepared.look;
+            context.observes = prepared.observes;
             self.model.thread_mut(tid).wait = prepared.wait;
             return Ok(self.park(tid, regs, Pending::Call(call)));
         }
         let outcome = self.with_cx(tid, Wake::Ready, |cx| cx.execute(&call))?;
-        let (_, flow) = self.carry_out(tid, call, regs, outcome)?;
+        let (result, flow) = self.carry_out(tid, call, regs, outcome)?;
+        self.call_accesses(tid, &call, result.unwrap_or(0), &regs)?;
         Ok(match flow {
             Flow::Run(regs) => self.after_invisible(tid, regs),
             flow => flow,
@@ -55,10 +57,14 @@ impl Session {
         call: Call,
         regs: Regs,
     ) -> Result<(Operation, Flow), Failure> {
+        if let Some(fault) = self.fault_of(tid, &call) {
+            let (result, flow) = self.perform_fault(tid, call, regs, fault)?;
+            return Ok((operation(call, result), flow));
+        }
         let wait = self.model.thread(tid).wait.as_ref();
         // Only a deadline can be missed.
         let wake = match wait.and_then(|wait| wait.deadline) {
-            Some(_) => self.model.wake_reason(tid).unwrap_or(Wake::Ready),
+            Some(_) => self.model.woken_by_what_is_there(tid).unwrap_or(Wake::Ready),
             None => Wake::Ready,
         };
         let waited = self.model.thread_mut(tid).wait.take();
@@ -66,26 +72,15 @@ impl Session {
         let outcome = self.with_cx(tid, wake, |cx| cx.execute(&call))?;
         if let Ok(Effect::Block(wait)) = outcome {
             self.block(tid, wait, waited);
-            let operation = Operation::Call {
-                number: call.sysno.id() as u32,
-                args: call.args,
-                result: None,
-            };
-            return Ok((operation, Flow::Parked));
+            return Ok((operation(call, None), Flow::Parked));
         }
         let (result, flow) = self.carry_out(tid, call, regs, outcome)?;
-        Ok((
-            Operation::Call {
-                number: call.sysno.id() as u32,
-                args: call.args,
-                result,
-            },
-            flow,
-        ))
+        self.call_accesses(tid, &call, result.unwrap_or(0), &regs)?;
+        Ok((operation(call, result), flow))
     }
 
     /// A call waits on; its deadline stays the one that it was given first.
-    fn block(&mut self, tid: Tid, mut wait: Wait, waited: Option<Wait>) {
+    pub(super) fn block(&mut self, tid: Tid, mut wait: Wait, waited: Option<Wait>) {
         if let Some(earlier) = waited {
             wait.deadline = earlier.deadline.or(wait.deadline);
         }
@@ -93,7 +88,7 @@ impl Session {
     }
 
     /// Carries out what the model decided; the call's result, if it has one, and where the thread is now.
-    fn carry_out(
+    pub(super) fn carry_out(
         &mut self,
         tid: Tid,
         call: Call,
@@ -168,10 +163,19 @@ impl Session {
 
     fn in_kernel(&mut self, call: Call, args: [u64; 6]) -> Result<i64, Failure> {
         self.transit.took_memory |= self.takes_memory(call.sysno, args)?;
-        let result = self.task()?.inject(i64::from(call.sysno.id()), args)?;
-        self.layout_changed(change_of(call.sysno, args, result));
-        if matches!(call.sysno, Sysno::munmap | Sysno::mremap) && result >= 0 {
+        let result = self.memory_call(call.sysno, args)?;
+        if let Some(change) = change_of(call.sysno, args, result) {
+            if let (Sysno::mmap | Sysno::munmap, Change::Mapped(range)) = (call.sysno, &change) {
+                self.happened(Event::Renewed(range.clone()));
+            }
+            self.layout_changed(change);
+        }
+        let replaces = call.sysno == Sysno::mmap && args[3] & libc::MAP_FIXED as u64 != 0;
+        if (replaces || matches!(call.sysno, Sysno::munmap | Sysno::mremap)) && result >= 0 {
             self.code.unmapped(args[0], args[1]);
+        }
+        if call.sysno == Sysno::mremap && args[3] & libc::MREMAP_FIXED as u64 != 0 && result >= 0 {
+            self.code.unmapped(args[4], args[2]);
         }
         Ok(result)
     }
@@ -214,7 +218,7 @@ impl Session {
         }
         let task = self
             .task
-            .as_ref()
+            .as_mut()
             .ok_or_else(|| Failure::unsupported("the program under test is gone"))?;
         let armed = self.code.arm(task)?;
         let xstate = Some(task.xstate()?);
@@ -257,18 +261,29 @@ impl Session {
     }
 }
 
-/// Where a memory call changed the mappings.
-fn change_of(sysno: Sysno, args: [u64; 6], result: i64) -> Change {
+fn operation(call: Call, result: Option<i64>) -> Operation {
+    Operation::Call {
+        number: call.sysno.id() as u32,
+        args: call.args,
+        result,
+    }
+}
+
+/// Where a memory call changed the mappings, if it changed any. The arguments of one that failed need not make sense, and it may have done a part of its
+/// work before it came to what it could not do.
+fn change_of(sysno: Sysno, args: [u64; 6], result: i64) -> Option<Change> {
     let [start, len, third, flags, ..] = args;
     let range = |start: u64, len: u64| start..start.saturating_add(len);
-    match sysno {
-        Sysno::mmap if result >= 0 && flags as i32 & libc::MAP_GROWSDOWN == 0 => {
-            Change::Mapped(range(result as u64, len))
-        }
+    if result == -i64::from(libc::EINVAL) || result == -i64::from(libc::EBADF) {
+        return None;
+    }
+    Some(match sysno {
+        _ if (-4095..0).contains(&result) => Change::Anywhere,
+        Sysno::mmap if flags as i32 & libc::MAP_GROWSDOWN == 0 => Change::Mapped(range(result as u64, len)),
         Sysno::munmap | Sysno::mprotect | Sysno::pkey_mprotect => Change::Mapped(range(start, len)),
         Sysno::madvise if third as i32 == libc::MADV_DONTNEED => Change::Dropped(range(start, len)),
         _ => Change::Anywhere,
-    }
+    })
 }
 
 /// The call with its arguments, as strace would begin to show it.

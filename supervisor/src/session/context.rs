@@ -2,6 +2,7 @@
 
 use crate::hooks::{SiteKind, SyncOp};
 use std::ops::Range;
+use syscall_model::net::observe::Observation;
 use syscall_model::{Call, Touch, WaitFor};
 use tracee::{Regs, XState};
 
@@ -23,8 +24,12 @@ pub struct Context {
     pub spins: bool,
     /// What the call before which it stands looks for without waiting for it.
     pub look: Option<WaitFor>,
+    /// What it can tell of what has arrived, beyond the readiness that it waits for or looks for.
+    pub observes: Option<Observation>,
     /// The last operation, if it asked for what was not there (`EAGAIN`): where it was, and the call. Once more the same is a look.
     pub refused: Option<(u64, Call)>,
+    /// It has done a great many operations with nobody else there.
+    pub long_alone: bool,
 }
 
 /// A stretch of memory, and whether it is written.
@@ -53,7 +58,7 @@ pub struct Inside {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookOp {
     pub site: u64,
-    /// For a function: where it returns to.
+    /// For a function: where it returns to; for one that accesses memory, where in the program's own code.
     pub caller: u64,
     pub kind: SiteKind,
     /// For a lock function: what it works on.
@@ -62,9 +67,23 @@ pub struct HookOp {
     pub object: u64,
     /// For a load or store: what it touches, and whether it writes.
     pub spans: Vec<Span>,
+    /// For an instruction that loads and stores: what it has loaded, if it has. Others may come in between.
+    pub loaded: Option<[u8; 8]>,
 }
 
 impl HookOp {
+    /// Is it an instruction that loads, computes and stores without being atomic, and that has not loaded yet?
+    pub fn is_before_load(&self) -> bool {
+        let SiteKind::Memory(accesses) = self.kind else {
+            return false;
+        };
+        self.loaded.is_none()
+            && accesses.iter().count() == 1
+            && accesses.iter().all(|access| {
+                access.reads && access.writes && !access.repeats && (1..=8).contains(&access.width)
+            })
+    }
+
     pub fn is_pause(&self) -> bool {
         matches!(self.kind, SiteKind::Pause)
     }
@@ -77,6 +96,7 @@ impl HookOp {
             (None, SiteKind::Memory(_)) => "memory",
             (None, SiteKind::Random(_)) => "random",
             (None, SiteKind::Core(_)) => "core",
+            (None, SiteKind::Library(function)) => function.name(),
             (None, SiteKind::Join) => "pthread_join",
             (None, SiteKind::Sync(function)) => function.name(),
         }

@@ -93,7 +93,7 @@ impl Session {
                 Flow::Run(regs) => {
                     self.one_instruction(tid, regs)?;
                     match *self.task()?.stop() {
-                        Stop::Step => Flow::Run(*self.task()?.regs()?),
+                        Stop::Step { .. } => Flow::Run(*self.task()?.regs()?),
                         _ => self.dispatch(tid)?,
                     }
                 }
@@ -174,6 +174,7 @@ impl Session {
         let Some((slot, original)) = self.code.displace_at(task, address)? else {
             return Ok(false);
         };
+        self.hide_own();
         self.layout_changed(Change::Anywhere);
         self.debug
             .breakpoints

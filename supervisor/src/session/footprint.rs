@@ -2,10 +2,11 @@
 
 use super::context::HookOp;
 use super::{Context, Session};
-use crate::hooks::{Blocked, SiteKind};
+use crate::hooks::SiteKind;
 use explore::Footprint;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
+use syscall_model::channels::ChannelId;
 use syscall_model::{Access, Call, Object, Pending, Sysno, Tid, Touch};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -41,6 +42,7 @@ impl Session {
             Pending::Created(_) => Footprint::local(),
             Pending::Spin | Pending::Running => Footprint::global(),
         };
+        let footprint = self.and_arrivals(tid, footprint);
         // A function that has not returned works on, beyond the operation before which the thread stands.
         context.inside.iter().fold(footprint, |footprint, function| {
             let footprint = and_memory(footprint, function.object, explore::Access::Write);
@@ -49,6 +51,17 @@ impl Session {
                 None => footprint,
             }
         })
+    }
+
+    /// What the functions touch that the thread is inside of.
+    pub fn inside(&self, tid: Tid) -> Footprint {
+        let functions = self.contexts.get(&tid).map(|context| context.inside.as_slice());
+        let functions = functions.unwrap_or_default().iter();
+        functions
+            .filter(|function| function.object != 0)
+            .fold(Footprint::local(), |footprint, function| {
+                and_memory(footprint, function.object, explore::Access::Write)
+            })
     }
 
     /// Where in the program this thread stands, as a number: what it does next is of the same kind whenever it stands there.
@@ -67,7 +80,8 @@ impl Session {
         };
         let callers = context.inside.iter().map(|function| function.caller);
         let mut hasher = Xxh3::new();
-        (kind, context.regs.rip, hook.map(|op| op.caller)).hash(&mut hasher);
+        let half = hook.is_some_and(|op| op.loaded.is_some());
+        (kind, context.regs.rip, hook.map(|op| op.caller), half).hash(&mut hasher);
         callers.for_each(|caller| caller.hash(&mut hasher));
         Some(hasher.finish())
     }
@@ -107,34 +121,15 @@ impl Session {
             _ => footprint.and_read(slot(call.args[0])),
         }
     }
-
-    /// A cycle of threads each of which waits for a lock that the next one holds.
-    pub fn lock_cycle(&self) -> Option<Vec<Tid>> {
-        let next = |tid: Tid| match self.lock_state(tid) {
-            Blocked::HeldBy(owner) => Some(owner),
-            _ => None,
-        };
-        for &start in self.model.threads.keys() {
-            let mut path = vec![start];
-            let mut at = start;
-            while let Some(owner) = next(at).filter(|owner| self.model.threads.contains_key(owner)) {
-                if owner == start {
-                    return Some(path);
-                }
-                if path.contains(&owner) {
-                    break;
-                }
-                path.push(owner);
-                at = owner;
-            }
-        }
-        None
-    }
 }
 
 fn hook_footprint(op: &HookOp) -> Footprint {
     if op.is_pause() {
         return Footprint::global();
+    }
+    if op.is_before_load() {
+        let reads: Vec<(Range<u64>, bool)> = op.spans.iter().map(|(span, _)| (span.clone(), false)).collect();
+        return accessed(&reads);
     }
     if !op.spans.is_empty() {
         return accessed(&op.spans);
@@ -206,6 +201,11 @@ fn touched<'a>(touches: impl Iterator<Item = &'a Touch>) -> Footprint {
             (object, Access::Write) => footprint.and_write(key(object)),
         }
     })
+}
+
+/// A pipe, socket, or the like.
+pub(super) fn channel(id: ChannelId) -> u64 {
+    key(&Object::Channel(id.0))
 }
 
 fn memory(address: u64) -> u64 {

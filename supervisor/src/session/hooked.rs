@@ -3,17 +3,23 @@
 use super::context::{HookOp, Inside};
 use super::emulate::{emulate_core, set_low};
 use super::step::Flow;
-use super::{Session, TaskMemory};
+use super::{Event, Session, TaskMemory};
 use crate::code::gp_regs;
 use crate::error::Failure;
 use crate::hooks::{self, RandomInsn, SiteKind, SyncFn, SyncOp};
 use crate::trace::Operation;
+use crate::watched::Place;
 use syscall_model::signals::SigInfo;
 use syscall_model::{GuestMemoryExt, OnSignal, Pending, Tid, Wait};
 use tracee::Regs;
 
 /// Those that instructions set: carry, parity, adjust, zero, sign, overflow.
 const ARITHMETIC_FLAGS: u64 = 0x8d5;
+
+/// So many operations of a thread that is alone are one step. More may be a loop without end, and the search looks at its limits between two steps.
+const ALONE: u32 = 1_000;
+/// The same for a thread that has done so many before: more likely than not it has no end.
+const ALONE_FOR_LONG: u32 = 1;
 
 impl Session {
     /// The thread executed an `int3`: one of our hooks, or its own.
@@ -32,9 +38,15 @@ impl Session {
             return Ok(self.after_invisible(tid, after));
         }
         if matches!(site.kind, SiteKind::Join) {
-            self.joins.push((tid, regs.rdi));
+            self.happened(Event::Joins {
+                waiter: tid,
+                handle: regs.rdi,
+            });
             regs.rip = site.slot;
             return Ok(Flow::Run(regs));
+        }
+        if let SiteKind::Library(function) = site.kind {
+            return self.on_library_call(tid, site, function, regs);
         }
         if let SiteKind::Core(instruction) = site.kind {
             let Some(after) = emulate_core(regs, instruction, site.len) else {
@@ -51,12 +63,23 @@ impl Session {
             self.context(tid).inside.retain(|function| function.sp > regs.rsp);
         }
         // A walk that looks for shared memory wants to see what a thread does after the others have ended, too: its accesses, and what orders them.
-        let is_watched = self.options.bounds.stops.is_some();
-        if self.model.threads.len() == 1 && !matches!(site.kind, SiteKind::Pause) && !is_watched {
+        let is_watched = self.options.walk.is_some();
+        let is_alone = self.model.threads.len() == 1 && !matches!(site.kind, SiteKind::Pause);
+        let patience = if self.context(tid).long_alone {
+            ALONE_FOR_LONG
+        } else {
+            ALONE
+        };
+        if is_alone && !is_watched && self.transit.alone < patience {
+            self.transit.alone += 1;
             // Nobody else is there to notice; a lock that it holds itself is found in the kernel's way.
             if matches!(site.kind, SiteKind::Sync(_)) && !self.is_called_by_libc(&regs)? {
                 let op = self.decode(address, site.kind, &regs)?;
                 self.enter_function(tid, &op, regs.rsp);
+            }
+            if matches!(site.kind, SiteKind::Memory(_)) && !self.freed.is_empty() {
+                let op = self.decode(address, site.kind, &regs)?;
+                self.touches_freed(tid, Place::Instruction(address), &op.spans);
             }
             regs.rip = site.slot;
             return Ok(Flow::Run(regs));
@@ -68,13 +91,16 @@ impl Session {
             return Ok(Flow::Run(regs));
         }
         let op = self.decode(address, site.kind, &regs)?;
-        if matches!(site.kind, SiteKind::Memory(_)) && !self.may_be_shared(&op.spans, &regs)? {
+        if matches!(site.kind, SiteKind::Memory(_))
+            && !self.may_be_shared(&op.spans, &regs, Place::Instruction(address))?
+        {
             self.count_stop(tid)?;
             regs.rip = site.slot;
             return Ok(Flow::Run(regs));
         }
         self.model.thread_mut(tid).wait = self.timeout_of(op.sync.as_ref())?;
         let context = self.context(tid);
+        context.long_alone |= is_alone;
         context.hook = Some(op);
         Ok(self.park(tid, regs, Pending::Hook(address)))
     }
@@ -127,6 +153,7 @@ impl Session {
             sync,
             object,
             spans,
+            loaded: None,
         })
     }
 
@@ -161,8 +188,18 @@ impl Session {
                 op.site
             )));
         };
+        if op.is_before_load() && self.options.walk.is_none() && self.model.threads.len() > 1 {
+            return self.perform_load(tid, op);
+        }
+        self.put_back_loaded(&op)?;
         self.enter_function(tid, &op, regs.rsp);
-        regs.rip = site.slot;
+        regs = match op.kind {
+            SiteKind::Library(function) => self.perform_library_call(tid, &op, function, regs, site.slot)?,
+            _ => Regs {
+                rip: site.slot,
+                ..regs
+            },
+        };
         Ok((
             Operation::Sync {
                 name: op.name().to_owned(),
@@ -170,6 +207,36 @@ impl Session {
             },
             Flow::Run(regs),
         ))
+    }
+
+    /// The first half of an instruction like `add [counter], 1`. The processor loads, adds and stores, and other threads may store in between.
+    fn perform_load(&mut self, tid: Tid, mut op: HookOp) -> Result<(Operation, Flow), Failure> {
+        let (span, _) = op.spans[0].clone();
+        let mut bytes = [0; 8];
+        let len = ((span.end - span.start) as usize).min(bytes.len());
+        // Memory that cannot be read makes the instruction fault when it is executed.
+        let _ = self.task()?.memory().read(span.start, &mut bytes[..len]);
+        op.loaded = Some(bytes);
+        let operation = Operation::Sync {
+            name: "load".to_owned(),
+            object: op.object,
+        };
+        self.context(tid).hook = Some(op);
+        Ok((operation, Flow::Parked))
+    }
+
+    /// The second half: it computes with what it has loaded, whatever is in memory now.
+    fn put_back_loaded(&mut self, op: &HookOp) -> Result<(), Failure> {
+        let Some(bytes) = op.loaded else { return Ok(()) };
+        let (span, _) = &op.spans[0];
+        let len = ((span.end - span.start) as usize).min(bytes.len());
+        let memory = self.task()?.memory();
+        let mut present = [0; 8];
+        if memory.read(span.start, &mut present[..len]).is_ok() && present != bytes {
+            // Where it cannot be written the instruction faults.
+            let _ = memory.write(span.start, &bytes[..len]);
+        }
+        Ok(())
     }
 
     fn enter_function(&mut self, tid: Tid, op: &HookOp, sp: u64) {
@@ -207,6 +274,6 @@ fn forget_scratch(regs: &mut Regs) {
 }
 
 /// Arguments of a C function, as opposed to those of a system call.
-fn function_args(regs: &Regs) -> [u64; 6] {
+pub(super) fn function_args(regs: &Regs) -> [u64; 6] {
     [regs.rdi, regs.rsi, regs.rdx, regs.rcx, regs.r8, regs.r9]
 }

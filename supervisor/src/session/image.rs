@@ -2,6 +2,7 @@
 
 use super::step::Flow;
 use super::{Change, Context, Options, Session};
+use crate::code::pages;
 use crate::error::Failure;
 use crate::program::Program;
 use rand_chacha::ChaCha8Rng;
@@ -12,16 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use syscall_model::effect::{Exec, MapFile, MapSource};
 use syscall_model::{Call, Pending, Sysno, Tid, Wake, fs};
-use tracee::{ImageOptions, Outcome, Resume, Scratch, SpawnError, SpawnStep, Stop};
-
-/// Where injected calls run: far from what the kernel hands out, the same in every run.
-pub(super) const SCRATCH: Scratch = Scratch {
-    addr: 0x6fff_0000_0000,
-    len: 0x4000,
-};
-/// Strings for injected calls; the first page holds code.
-const STRINGS: u64 = SCRATCH.addr + 0x1000;
-const STRINGS_LEN: u64 = SCRATCH.len - 0x1000;
+use tracee::{ImageOptions, Loan, Outcome, Resume, SpawnError, SpawnStep, Stop};
 
 impl Session {
     /// Right after exec: takes away what differs from run to run, and hooks the code that is there.
@@ -32,8 +24,6 @@ impl Session {
             .fill_bytes(&mut random);
         let task = self.task()?;
         task.prepare_image(&ImageOptions {
-            scratch_addr: SCRATCH.addr,
-            scratch_len: SCRATCH.len,
             random,
             hide_tsc: true,
         })?;
@@ -58,6 +48,7 @@ impl Session {
                     .hook_mapping(task, path, map.start, map.end - map.start, map.offset)?;
             }
         }
+        self.hide_own();
         Ok(())
     }
 
@@ -81,12 +72,12 @@ impl Session {
                 return Err(self.unsupported(tid, &what, regs, &refusal.reason));
             }
         };
-        let name = self.string(&path)?;
+        let name = self.lend_string(&path)?;
         let Some(mut task) = self.task.take() else {
             return Err(Failure::unsupported("the program is gone"));
         };
         task.enter_call()?;
-        task.replace_call(libc::SYS_execve, [name, argv, envp, 0, 0, 0])?;
+        task.replace_call(libc::SYS_execve, [name.addr, argv, envp, 0, 0, 0])?;
         let stopped = match task.resume(Resume::Syscall, None)?.wait_ignoring_ticks()? {
             Outcome::Stopped(stopped) => stopped,
             other => {
@@ -99,6 +90,7 @@ impl Session {
         self.task = Some(stopped);
         if !is_new {
             let result = self.task()?.regs()?.rax as i64;
+            self.task()?.take_back(name)?;
             self.transit.note(&[call.sysno.id() as u64, result as u64]);
             let mut regs = regs;
             regs.skip_call(result);
@@ -117,19 +109,19 @@ impl Session {
     }
 
     /// Puts a NUL-terminated string where an injected call finds it.
-    fn string(&mut self, bytes: &[u8]) -> Result<u64, Failure> {
-        if bytes.len() as u64 >= STRINGS_LEN {
-            return Err(Failure::unsupported("a path longer than the kernel takes"));
-        }
+    fn lend_string(&mut self, bytes: &[u8]) -> Result<Loan, Failure> {
         let mut terminated = bytes.to_vec();
         terminated.push(0);
-        self.task()?.memory().write(STRINGS, &terminated)?;
-        Ok(STRINGS)
+        Ok(self.task()?.lend(&terminated)?)
     }
 
     /// Maps a file into the program; the raw result of `mmap`.
     pub(super) fn map_file(&mut self, map: MapFile) -> Result<i64, Failure> {
         self.layout_changed(Change::Anywhere);
+        if map.flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0 {
+            self.make_way(&pages(map.addr, map.len))?;
+            self.code.unmapped(map.addr, map.len);
+        }
         let address = match &map.source {
             MapSource::Host(path) => self.map_host_file(&map, path)?,
             MapSource::Bytes(bytes) => self.map_bytes(&map, bytes)?,
@@ -170,11 +162,14 @@ impl Session {
     }
 
     fn map_host_file(&mut self, map: &MapFile, path: &Path) -> Result<i64, Failure> {
-        let name = self.string(path.as_os_str().as_bytes())?;
-        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
+        let name = self.lend_string(path.as_os_str().as_bytes())?;
+        // Whatever has come to be there: nothing that the kernel would wait for.
+        let flags = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY) as u64;
         let at = libc::AT_FDCWD as i64 as u64;
         let task = self.task()?;
-        let fd = task.inject_checked("openat", libc::SYS_openat, [at, name, flags, 0, 0, 0])?;
+        let opened = task.inject_checked("openat", libc::SYS_openat, [at, name.addr, flags, 0, 0, 0]);
+        task.take_back(name)?;
+        let fd = opened?;
         let args = [
             map.addr,
             map.len,
@@ -194,6 +189,7 @@ impl Session {
             };
             self.code
                 .hook_mapping(task, path, address as u64, map.len, map.offset)?;
+            self.hide_own();
         }
         Ok(address)
     }

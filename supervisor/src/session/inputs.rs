@@ -4,6 +4,7 @@
 //! a trace can carry what the program saw: it replays where the files are others, or gone. [`Inputs`] is the memory that
 //! executions share; [`Used`] is what one execution asked for.
 
+use peers::bounded;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,6 +19,9 @@ const CARRIED_IN_ALL: usize = 32 << 20;
 /// No digest is made of files larger than this: it would take longer than the run.
 const DIGESTED: u64 = 256 << 20;
 
+/// No file system has larger files.
+const LARGEST: u64 = i64::MAX as u64 >> 1;
+
 /// The device of files whose identity the program never saw; no real device has this number.
 const UNSEEN_DEVICE: u64 = u64::MAX;
 
@@ -28,7 +32,7 @@ type Answer<T> = Result<T, i32>;
 struct Memory {
     attributes: BTreeMap<Vec<u8>, Answer<Attributes>>,
     links: BTreeMap<Vec<u8>, Answer<Vec<u8>>>,
-    listings: BTreeMap<Vec<u8>, Answer<Vec<HostEntry>>>,
+    listings: BTreeMap<Vec<u8>, Answer<Listing>>,
     files: BTreeMap<Vec<u8>, Answer<Content>>,
     /// Bytes in `files`.
     carried: usize,
@@ -58,11 +62,20 @@ pub struct Used {
 /// The inputs of one execution, as a trace holds them; sorted, so that equal executions give equal bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputRecord {
+    #[serde(deserialize_with = "bounded::vec")]
     attributes: Vec<(Vec<u8>, Answer<Attributes>)>,
+    #[serde(deserialize_with = "bounded::vec")]
     links: Vec<(Vec<u8>, Answer<Vec<u8>>)>,
-    listings: Vec<(Vec<u8>, Answer<Vec<HostEntry>>)>,
+    #[serde(deserialize_with = "bounded::vec")]
+    listings: Vec<(Vec<u8>, Answer<Listing>)>,
+    #[serde(deserialize_with = "bounded::vec")]
     files: Vec<(Vec<u8>, Answer<ContentRecord>)>,
 }
+
+/// The entries of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Listing(#[serde(deserialize_with = "bounded::vec")] Vec<HostEntry>);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum ContentRecord {
@@ -122,12 +135,13 @@ impl Inputs {
 
     fn read_dir(&self, path: &[u8]) -> Result<Vec<HostEntry>, Errno> {
         let mut memory = self.memory();
-        remembered(&mut memory.listings, path, || {
+        let listing = remembered(&mut memory.listings, path, || {
             let mut entries = RealHost.read_dir(path)?;
             // The order is the file system's own affair.
             entries.sort_by(|a, b| a.name.cmp(&b.name));
-            Ok(entries)
-        })
+            Ok(Listing(entries))
+        });
+        listing.map(|listing| listing.0)
     }
 
     fn open(&self, path: &[u8]) -> Result<Arc<dyn HostFile>, Errno> {
@@ -242,6 +256,34 @@ impl Host for RecordingHost {
 }
 
 impl InputRecord {
+    /// # Errors
+    /// What no record of ours has.
+    pub fn check(&self) -> Result<(), String> {
+        fn errors<T>(answers: &[(Vec<u8>, Answer<T>)]) -> impl Iterator<Item = i32> {
+            answers
+                .iter()
+                .filter_map(|(_, answer)| answer.as_ref().err().copied())
+        }
+        let mut all = errors(&self.attributes)
+            .chain(errors(&self.links))
+            .chain(errors(&self.listings))
+            .chain(errors(&self.files));
+        if let Some(errno) = all.find(|errno| !(1..=4095).contains(errno)) {
+            return Err(format!("a question about a file was answered by error {errno}"));
+        }
+        let known = self
+            .attributes
+            .iter()
+            .filter_map(|(_, answer)| answer.as_ref().ok());
+        match known
+            .map(|attributes| attributes.size)
+            .find(|size| *size > LARGEST)
+        {
+            Some(size) => Err(format!("a file of {size} bytes")),
+            None => Ok(()),
+        }
+    }
+
     /// Files that were too large to carry and are not here as they were.
     pub fn changed_files(&self) -> Vec<String> {
         let changed = self.files.iter().filter(|(path, content)| match content {

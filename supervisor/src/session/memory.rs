@@ -2,6 +2,7 @@
 
 use super::Options;
 use super::inputs::{InputRecord, RecordingHost};
+use crate::code::Code;
 use crate::hooks;
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ pub struct TaskMemory<'a> {
     memory: tracee::Memory<'a>,
     /// What was written by force: checkpoints look for writes where the program can write only.
     forced: Vec<Range<u64>>,
+    /// Where there is memory that is not the program's: the kernel, as the program knows it, finds nothing there.
+    hidden: Option<&'a Code>,
 }
 
 impl<'a> TaskMemory<'a> {
@@ -21,6 +24,15 @@ impl<'a> TaskMemory<'a> {
         Self {
             memory: task.memory(),
             forced: Vec::new(),
+            hidden: None,
+        }
+    }
+
+    /// The same without the places where displaced instructions are.
+    pub fn of_program(task: &'a Stopped, code: &'a Code) -> Self {
+        Self {
+            hidden: Some(code),
+            ..Self::new(task)
         }
     }
 
@@ -40,6 +52,11 @@ impl GuestMemory for TaskMemory<'_> {
     }
 
     fn peek(&self, addr: u64, out: &mut [u8]) -> Result<(), Fault> {
+        let end = addr.saturating_add(out.len() as u64);
+        let is_ours = |range: Range<u64>| range.start < end && addr < range.end;
+        if self.hidden.is_some_and(|code| code.scratch_ranges().any(is_ours)) {
+            return Err(Fault(addr));
+        }
         self.memory.read_forced(addr, out).map_err(|_| Fault(addr))
     }
 
@@ -115,6 +132,8 @@ pub struct ProcessHost {
     files: RecordingHost,
     command_line: Vec<u8>,
     environment: Vec<u8>,
+    /// Memory that is no part of the program's world.
+    hidden: Vec<Range<u64>>,
 }
 
 impl ProcessHost {
@@ -131,12 +150,32 @@ impl ProcessHost {
             files: RecordingHost::new(options.inputs.clone()),
             command_line: terminated(options.argv.clone()),
             environment: terminated(environment),
+            hidden: Vec::new(),
         }
     }
 
     /// The files that the program has seen so far.
     pub fn inputs(&self) -> InputRecord {
         self.files.record()
+    }
+
+    /// Memory that the program must not find in its list of mappings.
+    pub fn hide(&mut self, ranges: Vec<Range<u64>>) {
+        self.hidden = ranges;
+    }
+
+    /// The list of mappings, as it would be without ours.
+    fn maps(&self) -> Option<Vec<u8>> {
+        let all = std::fs::read(format!("/proc/{}/maps", self.pid)).ok()?;
+        let is_hidden = |line: &[u8]| {
+            let digits = line.split(|&byte| byte == b'-').next().unwrap_or_default();
+            let start = std::str::from_utf8(digits)
+                .ok()
+                .and_then(|digits| u64::from_str_radix(digits, 16).ok());
+            start.is_some_and(|start| self.hidden.iter().any(|range| range.contains(&start)))
+        };
+        let lines = all.split_inclusive(|&byte| byte == b'\n');
+        Some(lines.filter(|line| !is_hidden(line)).collect::<Vec<_>>().concat())
     }
 
     /// Another kernel task carries the program from now on.
@@ -170,7 +209,8 @@ impl Host for ProcessHost {
         match name {
             b"cmdline" => Some(self.command_line.clone()),
             b"environ" => Some(self.environment.clone()),
-            b"maps" | b"auxv" => std::fs::read(format!("/proc/{}/{}", self.pid, name.escape_ascii())).ok(),
+            b"maps" => self.maps(),
+            b"auxv" => std::fs::read(format!("/proc/{}/{}", self.pid, name.escape_ascii())).ok(),
             _ => None,
         }
     }

@@ -10,6 +10,7 @@
 //! - `signals.rs`: delivery of signals, faults
 //! - `emulate.rs`: instructions that differ from run to run
 //! - `image.rs`: a new program image, file mappings
+//! - `guard.rs`: memory calls that meet memory of ours
 //! - `layout.rs`: changes of the mappings, for whoever keeps something about them
 //! - `spin.rs`: loops that wait for another thread without saying so
 //! - `stacks.rs`: what every thread is doing, for people
@@ -20,10 +21,18 @@
 //! - `footprint.rs`: what a pending operation touches
 //! - `residue.rs`: dead stack memory is wiped
 //! - `enabled.rs`: which threads can move
+//! - `alternative.rs`: which of several results a step has
+//! - `faults.rs`: calls that go wrong, signals and ends from outside
+//! - `atomics.rs`: plain loads and stores that are atomic operations
+//! - `watching.rs`: accesses of library functions, freed memory, and what else a walk sees
 //! - `timeouts.rs`: waits that end before their time
+//! - `arrivals.rs`: what has arrived from peers when a thread looks
 //! - `binding.rs`: functions of libraries are bound at the start
 //! - `idle.rs`: what happens when none can: time passes, a peer speaks after all, the end
 
+mod alternative;
+mod arrivals;
+mod atomics;
 mod binding;
 mod bounds;
 mod calls;
@@ -32,7 +41,9 @@ mod core;
 mod debug;
 mod emulate;
 mod enabled;
+mod faults;
 mod footprint;
+mod guard;
 mod hooked;
 mod idle;
 mod image;
@@ -45,19 +56,25 @@ mod signals;
 mod snapshot;
 mod spin;
 mod stacks;
+mod standstill;
 mod step;
 mod timeouts;
+mod watching;
 
+pub use alternative::{Alternative, ENVIRONMENT};
 pub use bounds::Bounds;
 pub use context::Context;
 pub use context::Span;
 pub use debug::Advance;
+pub use faults::FaultPlan;
 pub use inputs::{InputRecord, Inputs};
 pub use layout::Change;
 pub use memory::{ProcessHost, TaskMemory};
 pub use sharing::Race;
 pub use snapshot::Snapshot;
-pub use timeouts::TIMEOUT;
+pub use stacks::place_of;
+pub use standstill::{ForeignUnlock, Standstill};
+pub use watching::{Event, Freed, Misuse, Walk, Watching};
 
 use crate::code::{Code, Mapping};
 use crate::cores::Core;
@@ -66,16 +83,20 @@ use crate::hooks::{Blocked, Preempt};
 use crate::network::{PeerNetwork, Peers};
 use crate::objects::Objects;
 use crate::program::Program;
-use crate::symbols::Symbolizer;
+use crate::symbols::{Atomics, Symbolizer};
 use crate::trace::End;
+use crate::watchdog;
+use crate::watched::Watched;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use syscall_model::faults::Faults;
+use syscall_model::fs::FileSystem;
 use syscall_model::{Config, Cx, Model, Tid, Wake, table};
-use tracee::{Filter, Launch, Scratch, Stopped, Ticker};
+use tracee::{Filter, Launch, Stopped, Ticker};
 
 /// Environment variables, in order.
 pub type Environment = Vec<(Vec<u8>, Vec<u8>)>;
@@ -89,7 +110,15 @@ pub struct Options {
     pub config: Config,
     pub preempt: Preempt,
     /// Under [`Preempt::Auto`]: the loads and stores that are parking points too.
-    pub watched: Arc<BTreeSet<u64>>,
+    pub watched: Arc<Watched>,
+    /// What may go wrong; calls that can are parking points.
+    pub faults: FaultPlan,
+    /// The files that it finds, if they are not those of this machine.
+    pub files: Option<Arc<FileSystem>>,
+    /// Set for a walk that looks for shared memory.
+    pub walk: Option<Walk>,
+    /// What debug information says of atomic objects, read once for all executions.
+    pub atomics: Atomics,
     /// The core for supervisor and task: a stop costs less than half on one core.
     pub core: Option<Core>,
     /// The other ends of its connections.
@@ -98,6 +127,8 @@ pub struct Options {
     pub inputs: Inputs,
     /// When to break off a thread that computes.
     pub bounds: Bounds,
+    /// Have the kernel confine the program, too, where it can.
+    pub confine: bool,
 }
 
 /// A crash, with the thread that had it.
@@ -146,22 +177,35 @@ pub struct Session {
     /// Invisible operations of the transition under way.
     transit: step::Transit,
     debug: debug::Debug,
-    /// Calls of `pthread_join` that nobody has asked for yet, with their argument; only where loads and stores are watched.
-    joins: Vec<(Tid, u64)>,
+    /// How the call of the transition under way goes wrong.
+    chosen: Option<syscall_model::faults::Fault>,
+    /// What has arrived for the transition under way, in words, where that was a choice.
+    arrived: Option<String>,
+    watched: watchdog::Entry,
+    /// Threads that waited for each other's locks before the last step.
+    stuck_before: Vec<Standstill>,
+    /// What happened in a walk that nobody has asked for yet.
+    events: Vec<Event>,
+    /// Memory that was freed, as far as that is watched.
+    freed: Vec<Freed>,
+    /// Freed memory that was touched without a parking point before.
+    misuse: Option<Misuse>,
     _ticker: Ticker,
 }
 
 impl Session {
     /// Starts the program and runs it to its first parking point.
     pub fn start(options: Options) -> Result<Self, Failure> {
+        proc_is_ours()?;
         let launch = Launch {
             program: options.program.path.clone(),
             argv: options.argv.iter().map(|a| os(a)).collect(),
             env: options.env.iter().map(|(k, v)| (os(k), os(v))).collect(),
             cwd: directory_to_start_in(&options.config.cwd),
-            filter: Filter::new(table::allowed(), Scratch::allow_ip(image::SCRATCH.addr)),
+            filter: Filter::new(table::allowed()),
             core: options.core.as_ref().map(Core::number),
             hide_tsc: true,
+            confine: options.confine,
         };
         let task = launch
             .spawn()
@@ -180,7 +224,11 @@ impl Session {
             quiet: idle::Quiet::default(),
             idling: idle::Idling::default(),
             busy: 0,
-            code: Code::new(options.preempt, Arc::clone(&options.watched)),
+            code: Code::new(
+                options.preempt,
+                Arc::clone(&options.watched),
+                options.walk.as_ref().is_some_and(|walk| !walk.lent.is_empty()),
+            ),
             options,
             ended: None,
             crash: None,
@@ -194,11 +242,19 @@ impl Session {
             changes: Vec::new(),
             transit: step::Transit::default(),
             debug: debug::Debug::default(),
-            joins: Vec::new(),
+            chosen: None,
+            arrived: None,
+            watched: watchdog::Entry::default(),
+            stuck_before: Vec::new(),
+            events: Vec::new(),
+            freed: Vec::new(),
+            misuse: None,
             _ticker: ticker,
         };
+        session.watched.begins();
         session.new_image()?;
         session.run_to_park(pid)?;
+        session.watched.ends();
         session.look_at_locks();
         Ok(session)
     }
@@ -235,10 +291,9 @@ impl Session {
         self.transit.took_memory
     }
 
-    /// Address ranges that are the supervisor's own: where injected calls and displaced instructions are.
+    /// Address ranges that are the supervisor's own: where displaced instructions are.
     pub fn own_ranges(&self) -> Vec<std::ops::Range<u64>> {
-        let scratch = image::SCRATCH.addr..image::SCRATCH.addr + image::SCRATCH.len;
-        self.code.scratch_ranges().chain([scratch]).collect()
+        self.code.scratch_ranges().collect()
     }
 
     pub fn crash(&self) -> Option<&Crash> {
@@ -265,7 +320,7 @@ impl Session {
             .task
             .as_ref()
             .ok_or_else(|| Failure::unsupported("the program under test is gone"))?;
-        let mut mem = TaskMemory::new(task);
+        let mut mem = TaskMemory::of_program(task, &self.code);
         let mut cx = Cx {
             model: &mut self.model,
             mem: &mut mem,
@@ -283,10 +338,29 @@ impl Session {
     }
 }
 
+/// What is asked of `/proc` must be answered about the processes that we mean.
+fn proc_is_ours() -> Result<(), Failure> {
+    let me = std::fs::read_link("/proc/self");
+    if me.is_ok_and(|me| me.as_os_str() == std::process::id().to_string().as_str()) {
+        return Ok(());
+    }
+    Err(
+        Failure::unsupported("/proc is missing, or shows the processes of another pid namespace").hint(
+            "mount the one of this namespace: unshare --mount-proc; a container must not have the host's /proc",
+        ),
+    )
+}
+
 /// `/proc/self/exe` is the file that runs, whatever link or script led to it.
 fn new_model(options: &Options) -> Model {
-    let mut model = Model::new(&options.config);
+    let mut model = match &options.files {
+        Some(files) => Model::over(&options.config, (**files).clone()),
+        None => Model::new(&options.config),
+    };
     model.fs.program = options.program.image.as_os_str().as_bytes().into();
+    if options.faults.calls.contains(Faults::POWER) {
+        model.fs.keep_history();
+    }
     model
 }
 

@@ -1,10 +1,12 @@
 //! Which memory threads may share, for `--preempt memory`: not a thread's own stack, not what nobody can write.
 
 use super::Session;
-use super::context::Span;
+use super::context::{HookOp, Span};
 use crate::code::{Mapping, read_maps};
 use crate::error::Failure;
 use crate::hooks::SiteKind;
+use crate::watched::Place;
+use std::ops::Range;
 use std::sync::Arc;
 use syscall_model::Tid;
 use tracee::Regs;
@@ -19,14 +21,24 @@ pub struct Race {
 
 impl Session {
     /// Could another thread see or make a difference at any of these places?
-    pub(super) fn may_be_shared(&mut self, spans: &[Span], regs: &Regs) -> Result<bool, Failure> {
+    pub(super) fn may_be_shared(
+        &mut self,
+        spans: &[Span],
+        regs: &Regs,
+        place: Place,
+    ) -> Result<bool, Failure> {
         let maps = self.mappings()?;
         let holding = |address: u64| maps.iter().find(|map| (map.start..map.end).contains(&address));
         let stack = holding(regs.rsp)
             .map(|map| map.start..map.end)
             .unwrap_or_default();
+        let is_lent = |span: &Range<u64>| match (&self.options.walk, place) {
+            (Some(walk), _) => walk.lent.range(span.start & !7..span.end).next().is_some(),
+            (None, Place::Instruction(site)) => self.options.watched.own_stack.contains(&site),
+            (None, Place::Call(site) | Place::Kernel(site)) => self.options.watched.calls.contains(&site),
+        };
         Ok(spans.iter().any(|(span, _)| {
-            let own = stack.contains(&span.start);
+            let own = stack.contains(&span.start) && !is_lent(span);
             !own && !span.is_empty() && holding(span.start).is_none_or(|map| map.writable)
         }))
     }
@@ -43,22 +55,14 @@ impl Session {
         Ok(maps)
     }
 
-    /// The plain load or store before which a thread stands: where it is, and what it touches.
-    pub fn plain_access(&self, tid: Tid) -> Option<(u64, Vec<Span>)> {
+    /// What the atomic instruction works on before which a thread stands.
+    pub fn atomic_object(&self, tid: Tid) -> Option<(Range<u64>, u64)> {
         let op = self.contexts.get(&tid)?.hook.as_ref()?;
-        let is_plain = matches!(op.kind, SiteKind::Memory(_));
-        is_plain.then(|| (op.site, op.spans.clone()))
-    }
-
-    /// The word that the atomic instruction works on before which a thread stands.
-    pub fn atomic_word(&self, tid: Tid) -> Option<u64> {
-        let op = self.contexts.get(&tid)?.hook.as_ref()?;
-        matches!(op.kind, SiteKind::Atomic(_)).then_some(op.object & !7)
-    }
-
-    /// The calls of `pthread_join` since this was last asked: who makes it, and the handle of the thread that is waited for.
-    pub fn take_joins(&mut self) -> Vec<(Tid, u64)> {
-        std::mem::take(&mut self.joins)
+        let SiteKind::Atomic(access) = op.kind else {
+            return None;
+        };
+        let width = u64::from(access.width.max(1));
+        Some((op.object..op.object.saturating_add(width), op.site))
     }
 
     /// The handle by which glibc knows a thread: where its thread-local memory is.
@@ -71,22 +75,24 @@ impl Session {
         self.code.has_join()
     }
 
-    /// A data race in this state: two threads stand before accesses that conflict. Both can run now, so neither
-    /// waits for the other, and either may come first. Loads and stores of C11 and C++ atomics that the compiler
-    /// made plain instructions look the same; a machine-code checker cannot tell them apart.
-    pub fn race(&self) -> Option<Race> {
-        let standing: Vec<(Tid, &[Span])> = self
+    /// The data races in this state: two threads stand before accesses that conflict. Both can run now, so neither
+    /// waits for the other, and either may come first. Loads and stores of atomics that the compiler made plain
+    /// instructions are none, as far as debug information tells.
+    pub fn races(&self) -> Vec<Race> {
+        let mut found = Vec::new();
+        let standing: Vec<(Tid, &HookOp)> = self
             .contexts
             .iter()
-            .filter_map(|(&tid, context)| Some((tid, context.hook.as_ref()?.spans.as_slice())))
+            .filter_map(|(&tid, context)| Some((tid, context.hook.as_ref()?)))
             .collect();
         for (i, (one, ours)) in standing.iter().enumerate() {
             for (other, theirs) in &standing[i + 1..] {
-                for (a, a_writes) in *ours {
-                    for (b, b_writes) in *theirs {
-                        if (*a_writes || *b_writes) && a.start < b.end && b.start < a.end {
+                for (a, a_writes) in &ours.spans {
+                    for (b, b_writes) in &theirs.spans {
+                        let meet = a.start < b.end && b.start < a.end;
+                        if (*a_writes || *b_writes) && meet && !self.are_atomic(&[(ours, a), (theirs, b)]) {
                             let sides = [(*one, *a_writes), (*other, *b_writes)];
-                            return Some(Race {
+                            found.push(Race {
                                 address: a.start.max(b.start),
                                 sides,
                             });
@@ -95,6 +101,15 @@ impl Session {
                 }
             }
         }
-        None
+        found
+    }
+
+    /// Are both accesses atomic operations?
+    fn are_atomic(&self, accesses: &[(&HookOp, &Range<u64>); 2]) -> bool {
+        accesses.iter().all(|(op, span)| {
+            self.options.watched.is_atomic(span)
+                || (matches!(op.kind, SiteKind::Memory(_))
+                    && self.is_atomic_access(op.site, span) == Some(true))
+        })
     }
 }

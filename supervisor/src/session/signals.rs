@@ -62,7 +62,7 @@ impl Session {
             Disposition::Handler { .. } => self.enter_handler(tid, delivery, regs),
             Disposition::Terminate | Disposition::Core => {
                 self.context(tid).regs = regs;
-                Ok(self.die(tid, signo, fault_address(&delivery.info)))
+                Ok(self.die_of(tid, &delivery.info, fault_address(&delivery.info)))
             }
             Disposition::Stop => Err(self.unsupported(
                 tid,
@@ -99,7 +99,12 @@ impl Session {
         Ok(regs)
     }
 
-    fn break_off(&mut self, wait: &Wait, handler_flags: u64, regs: &mut Regs) -> Result<(), Failure> {
+    pub(super) fn break_off(
+        &mut self,
+        wait: &Wait,
+        handler_flags: u64,
+        regs: &mut Regs,
+    ) -> Result<(), Failure> {
         let restart = handler_flags & libc::SA_RESTART as u64 != 0;
         match wait.on_signal {
             OnSignal::Restart if restart => {
@@ -207,6 +212,12 @@ impl Session {
             return Ok(Flow::Run(regs));
         }
         let (signo, code) = self.beyond_a_file(signo, addr)?.unwrap_or((signo, code));
+        // What happened in a slot happened at the hook, as far as the program can tell.
+        let regs = Regs {
+            rip: self.code.original_ip(regs.rip),
+            ..regs
+        };
+        let addr = self.code.original_ip(addr);
         self.fault(tid, SigInfo::fault(signo, code, addr), regs)
     }
 

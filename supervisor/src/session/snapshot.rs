@@ -2,7 +2,7 @@
 
 use super::debug::Debug;
 use super::idle::{Idling, Quiet};
-use super::{Context, Crash, Session};
+use super::{Context, Crash, Freed, Misuse, Session};
 use crate::code::{Code, Mapping, read_maps};
 use crate::error::Failure;
 use crate::hooks::Blocked;
@@ -35,6 +35,8 @@ pub struct Snapshot {
     ended: Option<End>,
     crash: Option<Crash>,
     locks: BTreeMap<Tid, Blocked>,
+    freed: Vec<Freed>,
+    misuse: Option<Misuse>,
 }
 
 /// Memory is read in pieces of this many bytes.
@@ -75,6 +77,8 @@ impl Session {
             ended: self.ended.clone(),
             crash: self.crash.clone(),
             locks: self.locks.clone(),
+            freed: self.freed.clone(),
+            misuse: self.misuse.clone(),
         })
     }
 
@@ -95,10 +99,13 @@ impl Session {
         self.changes.clear();
         self.debug = Debug::default();
         self.locks.clone_from(&snapshot.locks);
+        self.freed.clone_from(&snapshot.freed);
+        self.misuse.clone_from(&snapshot.misuse);
         let task = self.task()?;
         task.set_xstate(&snapshot.xstate)?;
         let pid = task.pid();
         self.host.follow(pid);
+        self.hide_own();
         Ok(())
     }
 
@@ -118,8 +125,14 @@ impl Session {
             tid.hash(&mut hasher);
             context.regs.hash(&mut hasher);
             context.spins.hash(&mut hasher);
+            let hook = context.hook.as_ref();
+            hook.and_then(|op| op.loaded).hash(&mut hasher);
             context.xstate.as_ref().unwrap_or(&loaded).hash(&mut hasher);
         }
+        for freed in &self.freed {
+            freed.range.hash(&mut hasher);
+        }
+        self.misuse.is_some().hash(&mut hasher);
         self.ended.hash(&mut hasher);
         Ok(xxh3_128(&hasher.0))
     }

@@ -110,7 +110,7 @@ impl Session {
     fn resume_flow(&mut self) -> Result<Flow, Failure> {
         let task = self.task()?;
         match task.stop() {
-            Stop::Step | Stop::Interrupted => Ok(Flow::Run(*task.regs()?)),
+            Stop::Step { .. } | Stop::Interrupted => Ok(Flow::Run(*task.regs()?)),
             _ => Ok(Flow::Again),
         }
     }
@@ -146,7 +146,7 @@ impl Session {
                 let stop = *stopped.stop();
                 let regs = *stopped.regs()?;
                 self.task = Some(stopped);
-                Ok(matches!(stop, Stop::Step).then_some(regs))
+                Ok(matches!(stop, Stop::Step { .. }).then_some(regs))
             }
             _ => Err(Failure::unsupported(
                 "the program ended while it was looked at, and not by its own doing",

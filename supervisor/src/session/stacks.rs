@@ -30,6 +30,23 @@ impl Session {
                     .map(|line| format!("  {line}")),
             );
         }
+        lines.extend(self.freed_lines());
+        lines
+    }
+
+    /// Who freed the memory that is touched, if some is.
+    fn freed_lines(&self) -> Vec<String> {
+        let freed = match (self.use_after_free(), self.misuse()) {
+            (Some((_, freed)), _) => freed,
+            (None, Some(misuse)) => &misuse.freed,
+            (None, None) => return Vec::new(),
+        };
+        let mut lines = vec![format!("thread {} freed the memory", freed.thread)];
+        lines.extend(
+            self.freed_stack(freed)
+                .into_iter()
+                .map(|frame| format!("  {frame}")),
+        );
         lines
     }
 
@@ -42,13 +59,18 @@ impl Session {
         frames
             .iter()
             .find(|frame| frame.is_own)
-            .map(place)
+            .map(place_of)
             .unwrap_or_default()
     }
 
     /// The same of an instruction of its code.
     pub fn place(&self, address: u64) -> String {
-        place(&self.with_symbols(|symbols| symbols.symbolise(address)))
+        place_of(&self.with_symbols(|symbols| symbols.symbolise(address)))
+    }
+
+    /// The functions at an instruction, inlined ones first.
+    pub fn frames_at(&self, address: u64) -> Vec<Frame> {
+        self.with_symbols(|symbols| symbols.functions(address))
     }
 
     /// A thread's stack, innermost frame first.
@@ -107,6 +129,9 @@ impl Session {
             return match self.lock_state(tid) {
                 Blocked::HeldBy(owner) if owner == tid => {
                     format!("waits for {object}, which it holds itself")
+                }
+                Blocked::HeldBy(owner) if !self.model.threads.contains_key(&owner) => {
+                    format!("waits for {object}, held by thread {owner}, which has ended")
                 }
                 Blocked::HeldBy(owner) => format!("waits for {object}, held by thread {owner}"),
                 _ => format!("waits in {}({object}){}", op.name(), self.waiting_for(tid)),
@@ -189,7 +214,7 @@ impl Session {
         })
     }
 
-    fn with_symbols<T>(&self, ask: impl FnOnce(&mut Symbolizer) -> T) -> T {
+    pub(super) fn with_symbols<T>(&self, ask: impl FnOnce(&mut Symbolizer) -> T) -> T {
         let mut cached = self.symbols.borrow_mut();
         let (version, symbols) = cached.get_or_insert_with(|| (u64::MAX, Symbolizer::new()));
         if *version != self.layout_version {
@@ -233,7 +258,7 @@ impl Session {
 }
 
 /// Function, file and line, as far as they are known.
-fn place(frame: &Frame) -> String {
+pub fn place_of(frame: &Frame) -> String {
     let Some(function) = &frame.function else {
         return frame.to_string();
     };

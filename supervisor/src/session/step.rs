@@ -21,6 +21,8 @@ pub(super) struct Transit {
     pub took_memory: bool,
     /// It is a call that looks for something without waiting for it.
     pub looks: bool,
+    /// Operations that were passed without parking, since nobody else is there.
+    pub alone: u32,
 }
 
 impl Transit {
@@ -71,6 +73,13 @@ impl Session {
                 "thread {tid} was to go on, but there is no such thread"
             )));
         }
+        self.watched.begins();
+        let step = self.whole_step(tid);
+        self.watched.ends();
+        step
+    }
+
+    fn whole_step(&mut self, tid: Tid) -> Result<Step, Failure> {
         let before = self.context(tid).regs;
         let (operation, flow) = self.begin(tid)?;
         if let Flow::Run(regs) = flow {
@@ -82,6 +91,7 @@ impl Session {
     /// Performs the operation of a transition.
     pub(super) fn begin(&mut self, tid: Tid) -> Result<(Operation, Flow), Failure> {
         self.transit = Transit::default();
+        self.stuck_before = self.standstills(Some(tid));
         self.network.step_begins();
         self.model.clock.visible_operation();
         self.load(tid)?;
@@ -116,6 +126,7 @@ impl Session {
             at: before.rip,
             digest: self.transit.digest,
             alternative: 0,
+            arrived: self.arrived.take(),
         })
     }
 
@@ -132,7 +143,8 @@ impl Session {
             operation: Operation::TimePasses,
             at: 0,
             digest: 0,
-            alternative: super::TIMEOUT,
+            alternative: super::Alternative::Timeout.number(),
+            arrived: None,
         })
     }
 
@@ -193,7 +205,7 @@ impl Session {
     }
 
     /// Something was done: nobody who looked for something knows that it is still not there.
-    fn nobody_idles(&mut self) {
+    pub(super) fn nobody_idles(&mut self) {
         self.model.clock.progressed();
         for thread in self.model.threads.values_mut() {
             thread.idle_looks = 0;
@@ -202,7 +214,7 @@ impl Session {
 
     /// Something happened that a waiting loop may wait for: whoever was found to go round in circles must be
     /// looked at again.
-    fn progressed(&mut self) {
+    pub(super) fn progressed(&mut self) {
         for thread in self.model.threads.values_mut() {
             thread.idle_yields = 0;
         }
@@ -232,7 +244,10 @@ impl Session {
                 Ok((Operation::Return, Flow::Run(regs)))
             }
             Pending::Call(call) => self.perform_call(tid, call, regs),
-            Pending::Hook(_) => self.perform_hook(tid, regs),
+            Pending::Hook(_) => {
+                self.model.thread_mut(tid).starved = false;
+                self.perform_hook(tid, regs)
+            }
         }
     }
 
@@ -300,6 +315,8 @@ impl Session {
             Stop::Seccomp { nr } => self.on_call(tid, nr)?,
             Stop::Breakpoint => self.on_breakpoint(tid)?,
             Stop::Signal { signo, code, addr } => self.on_signal(tid, signo, code, addr)?,
+            // Nobody asked for a step: the program has set the flag for itself, or executed `int1`.
+            Stop::Step { code, addr } => self.on_signal(tid, libc::SIGTRAP, code, addr)?,
             Stop::Interrupted => self.on_interrupt(tid)?,
             Stop::ForeignCall { nr, .. } => {
                 let regs = *self.task()?.regs()?;

@@ -4,14 +4,10 @@
 //! with a deadline runs out meanwhile. Then the clock has moved for all, as it would have.
 
 use super::Session;
+use super::alternative::{Alternative, ENVIRONMENT};
 use crate::error::Failure;
 use crate::trace::Step;
 use syscall_model::Tid;
-
-/// The alternative of a choice that lets a timed wait run out. With thread 0: the next timer.
-pub const TIMEOUT: u32 = 1;
-/// No thread has this number: it stands for the timers.
-const TIMERS: Tid = 0;
 
 impl Session {
     /// The threads whose timed wait could run out now although others can go on; 0 among them if a timer could fire.
@@ -22,11 +18,12 @@ impl Session {
         let now = self.model.clock.now();
         let waits = |&(&tid, thread): &(&Tid, &syscall_model::Thread)| {
             let deadline = thread.wait.as_ref().and_then(|wait| wait.deadline);
-            deadline.is_some_and(|deadline| deadline > now) && !self.able().any(|able| able == tid)
+            let is_stuck = !self.able().any(|able| able == tid) || self.only_arrivals_help(tid);
+            deadline.is_some_and(|deadline| deadline > now) && is_stuck
         };
         let timers = self.model.next_timer().is_some_and(|moment| moment > now);
         let waiting = self.model.threads.iter().filter(waits).map(|(&tid, _)| tid);
-        timers.then_some(TIMERS).into_iter().chain(waiting).collect()
+        timers.then_some(ENVIRONMENT).into_iter().chain(waiting).collect()
     }
 
     /// One transition, with the alternative that was chosen.
@@ -41,11 +38,27 @@ impl Session {
 
     /// Makes the alternative true before the thread moves; the step, if it is one in which no thread does.
     pub(super) fn choose(&mut self, tid: Tid, alternative: u32) -> Result<Option<Step>, Failure> {
-        if alternative != TIMEOUT {
-            return Ok(None);
+        match Alternative::of(alternative) {
+            Some(Alternative::Plain | Alternative::Arrival(_)) => {
+                return self.arrive(tid, alternative).map(|()| None);
+            }
+            Some(Alternative::Fault(fault)) => {
+                // It goes wrong with all there that is on its way.
+                self.arrive(tid, Alternative::Plain.number())?;
+                self.chosen = Some(fault);
+                return Ok(None);
+            }
+            Some(Alternative::Timeout) => {}
+            Some(outside) => return self.step_of_environment(outside).map(Some),
+            None => {
+                return Err(Failure::desync(format!(
+                    "a step has the alternative {alternative:#x}, which does not exist"
+                )));
+            }
         }
+        self.arrived = None;
         let deadline = match tid {
-            TIMERS => self.model.next_timer(),
+            ENVIRONMENT => self.model.next_timer(),
             _ => self
                 .model
                 .threads
@@ -56,7 +69,7 @@ impl Session {
             self.model.advance_clock(deadline);
         }
         match tid {
-            TIMERS => self.time_passed().map(Some),
+            ENVIRONMENT => self.time_passed().map(Some),
             _ => Ok(None),
         }
     }

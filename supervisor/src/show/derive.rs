@@ -76,7 +76,10 @@ impl Walk {
             | Operation::Spin
             | Operation::Signal { .. }
             | Operation::TimePasses
-            | Operation::Return => {}
+            | Operation::Return
+            | Operation::SignalFromOutside { .. }
+            | Operation::KilledFromOutside
+            | Operation::PowerFails => {}
         }
         self.thread(step.thread).last = Some(number);
     }

@@ -37,6 +37,7 @@ fn step(thread: u32, operation: Operation) -> Step {
         at: 0x1000,
         digest: 0,
         alternative: 0,
+        arrived: None,
     }
 }
 
@@ -56,6 +57,8 @@ fn trace(steps: Vec<Step>, end: End) -> Trace {
         inputs: InputRecord::default(),
         machine: crate::trace::Machine::default(),
         watched: Default::default(),
+        faults: 0,
+        recover: Vec::new(),
         locations: steps
             .iter()
             .map(|_| "the_lock  main guest.c:3".to_owned())

@@ -67,6 +67,8 @@ pub struct Row {
     pub location: String,
     /// The instruction pointer.
     pub at: String,
+    /// What had arrived from peers, if it could have seen something else.
+    pub arrived: Option<String>,
     /// Index of its stack.
     pub stack: Option<usize>,
 }
@@ -137,7 +139,11 @@ fn rows(trace: &Trace) -> Vec<Row> {
         step: number,
         thread: step.thread,
         kind: kind(&step.operation),
-        operation: step.operation.to_string(),
+        operation: match &step.arrived {
+            Some(arrived) => format!("{}: {arrived}", step.operation),
+            None => step.operation.to_string(),
+        },
+        arrived: step.arrived.clone(),
         label: label(trace, number),
         location: trace.locations.get(number).cloned().unwrap_or_default(),
         at: format!("{:#x}", step.at),
@@ -156,5 +162,8 @@ fn kind(operation: &Operation) -> &'static str {
         Operation::Signal { .. } => "signal",
         Operation::TimePasses => "time",
         Operation::Return => "return",
+        Operation::SignalFromOutside { .. } | Operation::KilledFromOutside | Operation::PowerFails => {
+            "outside"
+        }
     }
 }

@@ -53,7 +53,8 @@ impl Baseline {
             Failure::usage(format!("--baseline {}: {why}", path.display()))
                 .hint("--write-baseline FILE makes one")
         };
-        let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+        let text =
+            peers::read_text_bounded(path, peers::bounded::LARGEST_FILE).map_err(|e| wrong(e.to_string()))?;
         let value: Value = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
         let is_document = value["scenarios"].is_array();
         let (format, known) = match is_document {

@@ -7,7 +7,7 @@ use crate::error::ExitCode;
 use serde::{Deserialize, Serialize};
 
 /// Every word that `expect` takes, and what it means.
-pub const WORDS: [(&str, &str); 15] = [
+pub const WORDS: [(&str, &str); 16] = [
     ("ok", "explored completely, nothing found"),
     ("violation", "a violation of any kind"),
     (ViolationKind::Crash.name(), "killed by a signal"),
@@ -20,6 +20,10 @@ pub const WORDS: [(&str, &str); 15] = [
     (
         ViolationKind::Race.name(),
         "unordered accesses to the same memory",
+    ),
+    (
+        ViolationKind::UseAfterFree.name(),
+        "memory that one thread freed is touched after that",
     ),
     (ViolationKind::Exit.name(), "an exit status other than expected"),
     (

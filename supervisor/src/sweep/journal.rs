@@ -56,7 +56,10 @@ impl Journal {
     /// The complete lines; the file is cut behind the last of them.
     fn read_back(&mut self) -> std::io::Result<BTreeMap<String, Observation>> {
         let mut bytes = Vec::new();
-        self.file.read_to_end(&mut bytes)?;
+        // What is beyond that is run again.
+        (&self.file)
+            .take(peers::bounded::LARGEST_FILE)
+            .read_to_end(&mut bytes)?;
         let mut done = BTreeMap::new();
         let mut end = 0;
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {

@@ -108,7 +108,8 @@ fn result_files(path: &Path, allowed: Allowed) -> Result<Vec<PathBuf>, Failure> 
 
 fn read(path: PathBuf) -> Result<Part, Failure> {
     let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
-    let text = std::fs::read_to_string(&path).map_err(|e| wrong(e.to_string()))?;
+    let text =
+        peers::read_text_bounded(&path, peers::bounded::LARGEST_FILE).map_err(|e| wrong(e.to_string()))?;
     let not_a_result = |e: serde_json::Error| wrong(format!("not the result of a sweep: {e}"));
     let value: Value = serde_json::from_str(&text).map_err(not_a_result)?;
     // Another format may lack anything, so this comes first.
@@ -139,6 +140,9 @@ impl Part {
             Failure::usage(format!("{here} is damaged: {what}"))
                 .hint("it was changed after the sweep had written it: run that part again")
         };
+        if partition.is_some_and(|partition| !partition.is_possible()) {
+            return Err(damaged("there is no such part"));
+        }
         let mut places = BTreeSet::new();
         for record in scenarios {
             let is_mine = partition.is_none_or(|partition| partition.contains(record.place, &record.id));

@@ -20,9 +20,17 @@ pub struct Partition {
     pub count: u64,
 }
 
+/// Parts of one sweep: beyond any cluster.
+const MOST_PARTS: u64 = 1 << 20;
+
 const FORM: &str = "--partition takes slice:M/N or hash:M/N with M from 1 to N, or slice or hash alone in a Slurm array or a Kubernetes indexed job";
 
 impl Partition {
+    /// One of the parts that there are; what comes from a file need not be.
+    pub fn is_possible(&self) -> bool {
+        (1..=self.count).contains(&self.index) && self.count <= MOST_PARTS
+    }
+
     /// Reads `slice:M/N`, `hash:M/N`, or, with the rest from the environment, `slice`, `slice:auto` and `slice:auto/N`.
     ///
     /// # Errors

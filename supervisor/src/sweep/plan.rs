@@ -63,6 +63,11 @@ pub struct Planned {
     pub hash: String,
 }
 
+/// Scenarios of one sweep: a year of work, at five minutes each.
+const MOST_SCENARIOS: usize = 100_000;
+/// Of a text with its placeholders filled in.
+const LONGEST_TEXT: usize = 1 << 20;
+
 /// What `compare` takes.
 pub const COMPARED: [&str; 3] = ["verdict", "outcomes", "states"];
 
@@ -84,7 +89,7 @@ impl Plan {
         };
         let mut scenarios = Vec::new();
         for scenario in &file.scenarios {
-            scenarios.extend(planner.expand(scenario)?);
+            scenarios.extend(planner.expand(scenario, MOST_SCENARIOS - scenarios.len())?);
         }
         refuse_duplicates(source, &scenarios)?;
         let once = |texts| planner.fill_all(texts, &planner.parameters);
@@ -141,10 +146,19 @@ fn parameters(
     let mut values = BTreeMap::from(late);
     for (key, text) in &file.parameters {
         let text = substitute::fill(text, &values).map_err(|name| unknown(source, key.at, &name, &values))?;
+        is_short(source, key.at, &text)?;
         values.insert(key.text.clone(), text);
     }
     values.extend(selection.set.iter().cloned());
     Ok(values)
+}
+
+/// Placeholders within placeholders double a text with every line.
+fn is_short(source: &Source, at: usize, text: &str) -> Result<(), Failure> {
+    if text.len() > LONGEST_TEXT {
+        return Err(source.wrong(at, "this text is over a megabyte with its placeholders filled in"));
+    }
+    Ok(())
 }
 
 fn unknown(source: &Source, at: usize, name: &str, values: &BTreeMap<String, String>) -> Failure {
@@ -180,7 +194,8 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn expand(&self, scenario: &file::Scenario) -> Result<Vec<Planned>, Failure> {
+    /// The combinations of a scenario, of which at most `room` may be left.
+    fn expand(&self, scenario: &file::Scenario, room: usize) -> Result<Vec<Planned>, Failure> {
         let mut layer = self.file.defaults.clone();
         layer.over(&scenario.layer);
         if let Some(profile) = self.profile {
@@ -189,6 +204,18 @@ impl Planner<'_> {
         let axes = self.axes(scenario);
         self.refuse_unused(&layer, &axes)?;
         self.refuse_unknown_exclusions(scenario, &axes)?;
+        let sizes = axes.iter().map(|axis| axis.cells.len());
+        let count = sizes.fold(1_usize, |count, size| count.saturating_mul(size));
+        if count > room {
+            let what = format!(
+                "the sweep has more than {MOST_SCENARIOS} scenarios with the matrix of `{}`",
+                scenario.name
+            );
+            return Err(self
+                .source
+                .wrong(scenario.at, what)
+                .hint("give the matrix fewer values, or make several sweeps of it"));
+        }
         let mut planned = Vec::new();
         for combination in combinations(&axes) {
             if !is_excluded(scenario, &combination) {
@@ -375,7 +402,9 @@ impl Planner<'_> {
     }
 
     fn fill(&self, at: usize, text: &str, values: &BTreeMap<String, String>) -> Result<String, Failure> {
-        substitute::fill(text, values).map_err(|name| unknown(self.source, at, &name, values))
+        let text = substitute::fill(text, values).map_err(|name| unknown(self.source, at, &name, values))?;
+        is_short(self.source, at, &text)?;
+        Ok(text)
     }
 
     fn fill_all(

@@ -42,11 +42,14 @@ pub enum Value {
     Table(Vec<(Key, Node)>),
 }
 
+/// Of a sweep file.
+const LARGEST: u64 = 4 << 20;
+
 impl Source {
     /// # Errors
     /// The file cannot be read, or is not UTF-8.
     pub fn read(path: &Path) -> Result<Source, Failure> {
-        let text = std::fs::read_to_string(path)
+        let text = peers::read_text_bounded(path, LARGEST)
             .map_err(|e| Failure::usage(format!("cannot read {}: {e}", path.display())))?;
         Ok(Source::new(path, text))
     }

@@ -5,12 +5,14 @@
 //! (DWARF where there is any, ELF symbols otherwise), and stacks become addresses by `framehop` ([`unwind`]). How a backtrace
 //! looks is in [`format`].
 
+mod atomics;
 mod format;
 mod unwind;
 
 #[cfg(test)]
 mod tests;
 
+pub use atomics::{Atomics, is_atomic_function, is_library_lock, is_rust_library};
 pub use format::format_backtrace;
 pub use unwind::UnwindRegs;
 
@@ -108,6 +110,11 @@ impl Symbolizer {
     /// The function at an instruction pointer; the innermost one where functions were inlined.
     pub fn symbolise(&self, address: u64) -> Frame {
         self.frames_at(address, address).swap_remove(0)
+    }
+
+    /// The functions at an instruction pointer, inlined ones first; never empty.
+    pub fn functions(&self, address: u64) -> Vec<Frame> {
+        self.frames_at(address, address)
     }
 
     /// The addresses on a stack: the instruction pointer, then return addresses, outwards, at most `max`.

@@ -8,9 +8,9 @@ use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::hooks::{LARGEST_MODULE, parse_elf};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
-use goblin::elf::Elf;
 use goblin::elf::program_header::PT_LOAD;
 use goblin::elf::section_header::SHT_NOBITS;
 
@@ -52,8 +52,8 @@ struct Tables {
 
 impl Tables {
     fn read(path: &Path) -> Option<Tables> {
-        let data = std::fs::read(path).ok()?;
-        let elf = Elf::parse(&data).ok()?;
+        let data = peers::read_bounded(path, LARGEST_MODULE).ok()?;
+        let elf = parse_elf(&data).ok()?;
         let section = |name: &str| -> Section {
             let header = elf.section_headers.iter().find(|header| {
                 header.sh_type != SHT_NOBITS && elf.shdr_strtab.get_at(header.sh_name) == Some(name)

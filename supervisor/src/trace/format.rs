@@ -12,10 +12,12 @@
 
 use super::{Trace, Traffic};
 use crate::error::{ExitCode, Failure};
+use peers::bounded;
 use std::path::Path;
 
 const MAGIC: &[u8; 10] = b"TRACEFORK\n";
-const VERSION: u32 = 4;
+/// Of the format.
+pub const VERSION: u32 = 6;
 const BODY: usize = MAGIC.len() + 4 + 32;
 /// Zstandard at its default level: traces are small and repetitive.
 const LEVEL: i32 = 3;
@@ -26,6 +28,13 @@ pub fn encode(trace: &Trace) -> Result<Vec<u8>, Failure> {
     let mut plain = postcard::to_stdvec(trace).map_err(fail)?;
     if !trace.traffic.is_empty() {
         plain.extend(postcard::to_stdvec(&trace.traffic).map_err(fail)?);
+    }
+    if plain.len() > bounded::LARGEST_CONTENT {
+        let limit = bounded::LARGEST_CONTENT >> 20;
+        return Err(Failure::unsupported(format!(
+            "the trace is larger than {limit} MiB, which is the limit"
+        ))
+        .hint("shorter executions, --max-depth, or less input give smaller traces"));
     }
     let body = zstd::bulk::compress(&plain, LEVEL)
         .map_err(|e| Failure::unsupported(format!("trace cannot be compressed: {e}")))?;
@@ -53,11 +62,16 @@ pub fn decode(file: &[u8]) -> Result<Trace, Failure> {
     if blake3::hash(body).as_bytes() != &file[14..BODY] {
         return Err(bad("its checksum is wrong").hint("the file is damaged or cut short: copy it again"));
     }
-    let plain = zstd::stream::decode_all(body).map_err(|e| bad(&e.to_string()))?;
-    let (mut trace, rest) = postcard::take_from_bytes::<Trace>(&plain).map_err(|e| bad(&e.to_string()))?;
-    if !rest.is_empty() {
-        trace.traffic = postcard::from_bytes::<Traffic>(rest).map_err(|e| bad(&e.to_string()))?;
-    }
+    let plain = bounded::unpack(body).map_err(|e| bad(&e.to_string()))?;
+    let decoded = bounded::within(|| {
+        let (mut trace, rest) = postcard::take_from_bytes::<Trace>(&plain)?;
+        if !rest.is_empty() {
+            trace.traffic = postcard::from_bytes::<Traffic>(rest)?;
+        }
+        Ok::<Trace, postcard::Error>(trace)
+    });
+    let trace = decoded.map_err(|e| bad(&e.to_string()))?;
+    trace.check().map_err(|what| bad(&what))?;
     Ok(trace)
 }
 
@@ -74,7 +88,7 @@ pub fn write(path: &Path, trace: &Trace) -> Result<(), Failure> {
 }
 
 pub fn read(path: &Path) -> Result<Trace, Failure> {
-    let file = std::fs::read(path)
+    let file = bounded::read_bounded(path, bounded::LARGEST_FILE)
         .map_err(|e| Failure::usage(format!("cannot read trace {}: {e}", path.display())).hint(ORIGIN))?;
     decode(&file)
 }

@@ -5,6 +5,7 @@
 
 pub mod format;
 mod machine;
+mod sound;
 mod traffic;
 
 pub use machine::Machine;
@@ -13,8 +14,8 @@ pub use traffic::{Connection, Event, Traffic, Transport, What};
 use crate::check::Violation;
 use crate::hooks::Preempt;
 use crate::session::InputRecord;
+use crate::watched::Watched;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::fmt;
 use syscall_model::{Config, Errno, Sysno};
 
@@ -26,9 +27,11 @@ pub struct Trace {
     pub preempt: Preempt,
     /// The seed that chose the schedule; the choices themselves are in `steps`.
     pub seed: u64,
+    #[serde(deserialize_with = "peers::bounded::vec")]
     pub steps: Vec<Step>,
     pub end: End,
     /// Where in the source each step was, as far as that is known; for people only. Empty for plain runs.
+    #[serde(deserialize_with = "peers::bounded::vec")]
     pub locations: Vec<String>,
     /// What the schedule shows, if it is a counterexample.
     pub finding: Option<Finding>,
@@ -42,7 +45,11 @@ pub struct Trace {
     /// Where it was recorded.
     pub machine: Machine,
     /// Loads and stores that were parking points, see [`Preempt::Auto`].
-    pub watched: BTreeSet<u64>,
+    pub watched: Watched,
+    /// Faults that calls could meet, as bits: such calls were parking points.
+    pub faults: u32,
+    /// The command that found the files afterwards, if the process or the machine went off; empty if there was none.
+    pub recover: Vec<Vec<u8>>,
 }
 
 /// What a counterexample shows.
@@ -60,7 +67,9 @@ pub struct ProgramRecord {
     pub path: Vec<u8>,
     /// BLAKE3 of the file.
     pub digest: [u8; 32],
+    #[serde(deserialize_with = "peers::bounded::vec")]
     pub argv: Vec<Vec<u8>>,
+    #[serde(deserialize_with = "peers::bounded::vec")]
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -73,8 +82,10 @@ pub struct Step {
     pub at: u64,
     /// Everything else that the transition did (invisible calls and their results), folded together.
     pub digest: u64,
-    /// 0, or which of several results it had: 1 if a wait ran out before its time.
+    /// 0, or which of several results it had: the number of an [`Alternative`](crate::session::Alternative).
     pub alternative: u32,
+    /// What had arrived from peers, in words, if the operation could have seen something else.
+    pub arrived: Option<String>,
 }
 
 /// What a thread does in a transition.
@@ -106,6 +117,14 @@ pub enum Operation {
     TimePasses,
     /// A call returns whose effect others may have seen before: the creation of a thread.
     Return,
+    /// No thread moves: somebody sends the process a signal.
+    SignalFromOutside {
+        number: i32,
+    },
+    /// No thread moves: the process is killed.
+    KilledFromOutside,
+    /// No thread moves: the machine goes off.
+    PowerFails,
 }
 
 /// How the schedule ended.
@@ -143,6 +162,11 @@ impl fmt::Display for Operation {
             Operation::Spin => write!(f, "spins"),
             Operation::Signal { number } => write!(f, "takes signal {number}"),
             Operation::TimePasses => write!(f, "a timer fires"),
+            Operation::SignalFromOutside { number } => {
+                write!(f, "{} comes from outside", signal_name(*number))
+            }
+            Operation::KilledFromOutside => write!(f, "the process is killed from outside"),
+            Operation::PowerFails => write!(f, "the power fails"),
         }
     }
 }

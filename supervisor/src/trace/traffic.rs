@@ -10,8 +10,10 @@ use std::net::SocketAddr;
 /// All of a schedule's traffic with its peers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
+    #[serde(deserialize_with = "peers::bounded::vec")]
     pub connections: Vec<Connection>,
     /// In the order in which it happened.
+    #[serde(deserialize_with = "peers::bounded::vec")]
     pub events: Vec<Event>,
 }
 
@@ -24,7 +26,7 @@ impl Traffic {
 /// A logical connection, or a datagram socket's correspondence with one other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connection {
-    /// As reports call it: `127.0.0.1:9000#1`, `accept#0`.
+    /// As reports call it: `127.0.0.1:9000#1`, `client#0`.
     pub name: String,
     /// The command of the peer, where it is known.
     pub peer: String,

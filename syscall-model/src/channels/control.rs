@@ -10,7 +10,7 @@ use syscalls::Errno;
 /// Does the next byte come after urgent ones?
 const SIOCATMARK: u64 = 0x8905;
 
-fn is_stream(model: &Model, id: super::ChannelId) -> bool {
+pub(crate) fn is_stream(model: &Model, id: super::ChannelId) -> bool {
     let socket = model.channels.sockets.get(&id);
     socket.is_some_and(|socket| socket.style == socket::Style::Stream && socket.is_inet())
 }
@@ -28,9 +28,21 @@ pub fn ioctl(cx: &mut Cx, id: OfdId, request: u64, arg: u64) -> Result<i64, Errn
         (Kind::PipeReader(id) | Kind::PipeWriter(id), libc::FIONREAD) => {
             channels.pipes.get(&id).map(|pipe| pipe.available())
         }
+        (Kind::Epoll(_), _) => return Err(Errno::EINVAL),
+        (Kind::Socket(id), libc::FIONREAD | libc::TIOCOUTQ)
+            if channels
+                .sockets
+                .get(&id)
+                .is_some_and(|socket| socket.listening.is_some()) =>
+        {
+            return Err(Errno::EINVAL);
+        }
         (Kind::Socket(id), libc::FIONREAD) => channels.sockets.get(&id).map(|socket| socket.available()),
         // Urgent data is not modelled, so nobody ever stands before it.
-        (Kind::Socket(id), SIOCATMARK) if is_stream(cx.model, id) => Some(0),
+        (Kind::Socket(id), SIOCATMARK) if super::io::is_stream(cx.model, id) => Some(0),
+        (Kind::Socket(id), SIOCATMARK) if channels.sockets.get(&id).is_some_and(|s| !s.is_inet()) => {
+            return Err(Errno::EOPNOTSUPP);
+        }
         (Kind::Socket(id), libc::TIOCOUTQ) => Some(socket::unread_by_peer(cx.model, id)),
         _ => return Err(Errno::ENOTTY),
     };

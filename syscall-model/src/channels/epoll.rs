@@ -63,6 +63,12 @@ impl Epoll {
         self.items.keys().map(|&(_, id)| id)
     }
 
+    /// Each item: what it watches, for which events, and whether every change counts.
+    pub(crate) fn watched(&self) -> impl Iterator<Item = (OfdId, PollEvents, bool)> + '_ {
+        let items = self.items.iter();
+        items.map(|(&(_, id), item)| (id, item.interest(), item.edge_triggered()))
+    }
+
     pub fn watches(&self, kind: &Kind) -> bool {
         self.items.values().any(|item| item.kind == *kind)
     }

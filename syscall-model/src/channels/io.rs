@@ -8,8 +8,9 @@ use super::{Channels, Use, epoll, named, signalfd, socket, touches};
 use crate::clock::Nanos;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId, PollEvents};
-use crate::memory::{GuestMemory, GuestMemoryExt};
+use crate::memory::{GuestMemory, GuestMemoryExt, check_reachable};
 use crate::model::{Cx, Model};
+use crate::net::observe::Observation;
 use crate::signals::Signals;
 use crate::wait::{OnSignal, Wait, WaitFor, Wake};
 use syscalls::Errno;
@@ -142,6 +143,25 @@ pub(crate) fn more_room_wait(id: OfdId, deadline: Option<Nanos>) -> Wait {
     }
 }
 
+/// Can there be anything to wait for? A stream that is not connected says so at once.
+pub(crate) fn can_wait(model: &Model, id: OfdId) -> bool {
+    match model.files.get(id).map(|description| &description.kind) {
+        Some(Kind::Socket(socket)) => model
+            .channels
+            .sockets
+            .get(socket)
+            .is_none_or(|socket| !socket.connection_based() || socket.link != socket::Link::Unconnected),
+        Some(Kind::Epoll(_)) => false,
+        _ => true,
+    }
+}
+
+/// Can the program have memory at all where these pieces say that it has?
+pub(crate) fn reachable(iov: &[(u64, usize)]) -> bool {
+    iov.iter()
+        .all(|&(addr, len)| check_reachable(addr, len as u64).is_ok())
+}
+
 /// The least that a read must ask for; less fails at once and does not wait.
 fn least_read(kind: &Kind) -> usize {
     match kind {
@@ -161,10 +181,45 @@ pub fn prepare_read(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Prepared {
     let deadline = socket_deadline(cx.model, id, true);
     cx.thread().deadline = deadline;
     let waits = blocking(cx.model, id)
-        && kind(cx.model, id)
-            .is_ok_and(|kind| !matches!(kind, Kind::Epoll(_)) && total(iov) >= least_read(&kind));
+        && kind(cx.model, id).is_ok_and(|kind| total(iov) >= least_read(&kind))
+        && can_wait(cx.model, id)
+        && reachable(iov);
     let touches = touches(cx.model, id, Use::Read);
-    Prepared::visible(touches).waiting(waits.then(|| read_wait(id, deadline)))
+    let mut prepared = Prepared::visible(touches).waiting(waits.then(|| read_wait(id, deadline)));
+    prepared.observes = reads(cx.model, id, total(iov), !waits);
+    prepared
+}
+
+/// What a plain read can tell of arrivals.
+pub(crate) fn reads(model: &Model, id: OfdId, max: usize, may_fail: bool) -> Option<Observation> {
+    match model.files.get(id)?.kind {
+        Kind::Socket(socket) => Some(Observation::Receive {
+            socket,
+            max,
+            least: 1,
+            may_fail,
+            peeks: false,
+            datagrams: 1,
+        }),
+        _ => None,
+    }
+}
+
+fn is_connecting(model: &Model, id: super::ChannelId) -> bool {
+    let socket = model.channels.sockets.get(&id);
+    socket.is_some_and(|socket| socket.connecting)
+}
+
+/// What a write can tell of arrivals: that the connection stands, or was reset.
+pub(crate) fn writes(model: &Model, id: OfdId) -> Option<Observation> {
+    match model.files.get(id)?.kind {
+        Kind::Socket(socket) => Some(Observation::Health {
+            socket,
+            may_miss: !blocking(model, id) && is_connecting(model, socket),
+            connects: true,
+        }),
+        _ => None,
+    }
 }
 
 /// `write` and its kin on a channel, before they run.
@@ -174,12 +229,15 @@ pub fn prepare_write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Prepared {
         let kind = &description.kind;
         deadline = timeout_deadline(cx.model, kind, false);
         let fails_at_once = matches!(kind, Kind::EventFd(_)) && total(iov) != 8;
-        if !description.nonblocking() && !fails_at_once {
+        let waits = !description.nonblocking() && !fails_at_once && can_wait(cx.model, id);
+        if waits && reachable(iov) {
             wait = Some(room_wait(id, amount(kind, cx.mem, iov), deadline));
         }
     }
     cx.thread().deadline = deadline;
-    Prepared::visible(touches(cx.model, id, Use::Write)).waiting(wait)
+    let mut prepared = Prepared::visible(touches(cx.model, id, Use::Write)).waiting(wait);
+    prepared.observes = writes(cx.model, id);
+    prepared
 }
 
 /// What [`WaitFor::Room`] needs to know of a write.
@@ -213,7 +271,10 @@ pub fn read(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
 
 /// The whole of `write`, `writev`, …
 pub fn write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
-    let data = gather(cx.mem, iov)?;
+    let data = match gather(cx.mem, iov) {
+        Ok(data) => data,
+        Err(fault) => return Err(refusal(cx.model, id, total(iov)).unwrap_or(fault)),
+    };
     let before = cx.thread().progress as usize;
     let rest = data.get(before..).unwrap_or_default();
     let outcome = write_some(cx, id, rest);
@@ -224,6 +285,24 @@ pub fn write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
     let amount = description.map_or(0, |description| amount(&description.kind, cx.mem, iov));
     let may_wait = blocking(cx.model, id);
     finish_write(cx, id, outcome, data.len(), amount, may_wait)
+}
+
+/// What is told of a description that takes nothing, whatever it is given to read from.
+pub(crate) fn refusal(model: &Model, id: OfdId, len: usize) -> Option<Errno> {
+    let socket = match &model.files.get(id)?.kind {
+        Kind::EventFd(_) if len != 8 => return Some(Errno::EINVAL),
+        Kind::Socket(socket) => socket,
+        _ => return None,
+    };
+    let socket = model.channels.sockets.get(socket)?;
+    match (socket.style, socket.is_inet()) {
+        _ if socket.write_shut => Some(Errno::EPIPE),
+        _ if socket.link != socket::Link::Unconnected => None,
+        (socket::Style::Datagram, true) if socket.remote.is_none() => Some(Errno::EDESTADDRREQ),
+        (socket::Style::Datagram, _) => None,
+        (_, true) => Some(Errno::EPIPE),
+        (_, false) => Some(Errno::ENOTCONN),
+    }
 }
 
 /// What becomes of a write of `len` bytes in all after one more try: shared with `send`. `amount` is what it waits for if it found no room at all.

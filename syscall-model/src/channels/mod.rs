@@ -27,6 +27,8 @@ pub use touches::{Use, touches};
 use crate::clock::Nanos;
 use crate::fd::{Description, Kind, OfdId, PollEvents};
 use crate::model::Model;
+use crate::net::Arrivals;
+use crate::net::flight::Flight;
 use crate::net::mirror::Told;
 use crate::thread::Tid;
 use epoll::Epoll;
@@ -63,6 +65,9 @@ pub struct Channels {
     pub(crate) stale: bool,
     /// The program has looked for clients at a listening socket: from then on they are there.
     pub(crate) clients_awaited: bool,
+    pub(crate) arrivals: Arrivals,
+    /// What peers have said and the program could not notice yet, by the socket that it is for.
+    pub(crate) flights: OrdMap<ChannelId, Flight>,
     next_port: u16,
 }
 
@@ -70,9 +75,31 @@ pub struct Channels {
 const FIRST_PORT: u16 = 45_000;
 
 impl Channels {
+    /// None yet.
+    pub(crate) fn with(arrivals: Arrivals) -> Self {
+        Self {
+            arrivals,
+            ..Self::default()
+        }
+    }
+
     /// All sockets there are.
     pub fn sockets(&self) -> impl Iterator<Item = &Socket> {
         self.sockets.values()
+    }
+
+    /// All sockets there are, with their numbers.
+    pub fn numbered_sockets(&self) -> impl Iterator<Item = (ChannelId, &Socket)> {
+        self.sockets.iter().map(|(id, socket)| (*id, socket))
+    }
+
+    /// What peers have said and the program could not notice yet.
+    pub fn flights(&self) -> &OrdMap<ChannelId, Flight> {
+        &self.flights
+    }
+
+    pub fn socket(&self, id: ChannelId) -> Option<&Socket> {
+        self.sockets.get(&id)
     }
 
     /// A port for a socket of the program that asked for any.

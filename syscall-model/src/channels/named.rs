@@ -7,7 +7,7 @@ use super::{ChannelId, epoll};
 use crate::fd::{Kind, PollEvents};
 use crate::model::Model;
 use crate::net::mirror::Told;
-use crate::net::{Endpoint, Key};
+use crate::net::{Endpoint, Key, flight};
 use syscalls::Errno;
 
 /// Made-up ports of the other ends: of the k-th connection to a destination, and of the k-th accepted client.
@@ -93,9 +93,7 @@ pub fn connect_locally(model: &mut Model, id: ChannelId, listener: ChannelId, to
 
 /// The connection to a peer stands.
 pub fn connected(model: &mut Model, id: ChannelId, key: Key, to: Endpoint) {
-    let nth = match &key {
-        Key::Opened(_, nth) | Key::Accepted(nth) => *nth as u16,
-    };
+    let nth = key.nth();
     let this = socket_mut(model, id);
     let name = this.name.take();
     this.name = Some(name.unwrap_or_else(|| to.nearest_local(OUTGOING_PORTS.wrapping_add(nth))));
@@ -108,9 +106,7 @@ pub fn connected(model: &mut Model, id: ChannelId, key: Key, to: Endpoint) {
 
 /// The accepting end of a connection that a client made.
 pub fn accepted(model: &mut Model, listener: ChannelId, key: Key, client: u32) -> ChannelId {
-    let nth = match &key {
-        Key::Opened(_, nth) | Key::Accepted(nth) => *nth as u16,
-    };
+    let nth = key.nth();
     let listener = socket::socket(model, listener);
     let mut end = Socket::new(listener.family, listener.style, Link::Peer(key));
     let name = listener.name.clone().map(Endpoint::destination);
@@ -134,9 +130,7 @@ pub fn await_clients(model: &mut Model) {
 
 /// A client has written to a datagram socket for the first time: from now on it is one of those that the socket hears from.
 pub fn heard_of(model: &mut Model, id: ChannelId, key: Key) {
-    let nth = match &key {
-        Key::Opened(_, nth) | Key::Accepted(nth) => *nth as u16,
-    };
+    let nth = key.nth();
     let this = socket_mut(model, id);
     let name = this.name.clone().map(Endpoint::destination);
     if let Some(from) = name.map(|name| name.nearest_local(CLIENT_PORTS.wrapping_add(nth))) {
@@ -151,7 +145,7 @@ pub fn heard_by_another(model: &Model, id: ChannelId, client: &Endpoint) -> Opti
     }
     let mut sockets = model.channels.sockets.iter();
     sockets.find_map(|(&other, socket)| match socket.correspondents.get(client) {
-        Some(key @ Key::Accepted(_)) => Some((other, key.clone())),
+        Some(key @ Key::Accepted(..)) => Some((other, key.clone())),
         _ => None,
     })
 }
@@ -175,6 +169,7 @@ pub fn redirect_datagrams(model: &mut Model) {
     }
     for (id, next, from, key) in moves {
         socket_mut(model, id).correspondents.remove(&from);
+        flight::redirect(model, id, next, &from);
         socket_mut(model, next).correspondents.insert(from, key);
     }
 }

@@ -144,7 +144,7 @@ impl Pipe {
 
     /// `F_SETPIPE_SZ`: rounds up to a power of two of pages.
     pub fn resize(&mut self, bytes: usize) -> Result<usize, Errno> {
-        if bytes == 0 || bytes > i32::MAX as usize {
+        if bytes > 1 << 31 {
             return Err(Errno::EINVAL);
         }
         let rounded = bytes.max(PAGE).next_power_of_two();

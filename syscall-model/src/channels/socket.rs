@@ -9,7 +9,7 @@
 
 mod transfer;
 
-pub use transfer::{close, disconnect, receive, send, shutdown};
+pub use transfer::{close, disconnect, receive, reset, send, shutdown};
 pub(crate) use transfer::{deliver_answer, deliver_datagram};
 pub(super) use transfer::{send_locally, send_to_peer};
 
@@ -18,7 +18,7 @@ use super::bytes::ByteQueue;
 use crate::clock::Nanos;
 use crate::fd::{OfdId, PollEvents};
 use crate::model::Model;
-use crate::net::{Endpoint, Key};
+use crate::net::{Endpoint, Key, flight};
 use imbl::{OrdMap, Vector};
 use syscalls::Errno;
 
@@ -118,6 +118,8 @@ pub struct Socket {
     pub given: Option<Endpoint>,
     pub remote: Option<Endpoint>,
     pub listening: Option<Listening>,
+    /// A non-blocking connect is under way.
+    pub connecting: bool,
     /// A non-blocking connect went through and the program has not been told yet.
     pub connect_succeeded: bool,
     /// The client process at the other end.
@@ -167,6 +169,7 @@ impl Socket {
             given: None,
             remote: None,
             listening: None,
+            connecting: false,
             connect_succeeded: false,
             client: None,
             correspondents: OrdMap::new(),
@@ -218,6 +221,11 @@ impl Socket {
             Style::Datagram => self.incoming.front().map_or(0, |m| m.bytes.len()),
             _ => self.incoming.iter().map(|m| m.bytes.len()).sum(),
         }
+    }
+
+    /// Has nothing come in that was not taken?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.incoming.is_empty()
     }
 
     /// Who sent each of the messages that wait, in their order.
@@ -280,6 +288,34 @@ impl Socket {
         got
     }
 
+    /// How many messages wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.incoming.len()
+    }
+
+    /// The last `count` datagrams that came have not come.
+    pub(crate) fn lose_newest(&mut self, count: usize) {
+        for message in self.incoming.split_off(self.incoming.len() - count) {
+            self.charged -= self.charge(message.bytes.len());
+        }
+    }
+
+    /// The last `count` datagrams that came come again.
+    pub(crate) fn repeat_newest(&mut self, count: usize) {
+        let newest = self.incoming.skip(self.incoming.len() - count);
+        for message in newest {
+            self.charged += self.charge(message.bytes.len());
+            self.incoming.push_back(message);
+        }
+    }
+
+    /// The last `count` datagrams that came go before those that waited.
+    pub(crate) fn advance_newest(&mut self, count: usize) {
+        let mut newest = self.incoming.split_off(self.incoming.len() - count);
+        newest.append(std::mem::take(&mut self.incoming));
+        self.incoming = newest;
+    }
+
     fn take_record(&mut self, max: usize) -> Received {
         let mut message = self.incoming.pop_front().unwrap_or_default();
         let full_len = message.bytes.len();
@@ -307,7 +343,7 @@ pub(super) fn socket_mut(model: &mut Model, id: ChannelId) -> &mut Socket {
 }
 
 /// The peer, unless there never was one or it is closed.
-pub(super) fn live_peer(model: &Model, id: ChannelId) -> Option<(ChannelId, &Socket)> {
+pub(crate) fn live_peer(model: &Model, id: ChannelId) -> Option<(ChannelId, &Socket)> {
     let peer = socket(model, id).peer()?;
     Some((peer, model.channels.sockets.get(&peer)?))
 }
@@ -326,28 +362,40 @@ pub fn unread_by_peer(model: &Model, id: ChannelId) -> usize {
 /// Would a send go through, at least in part? Also true when it would fail at once.
 pub fn has_room(model: &Model, id: ChannelId) -> bool {
     let this = socket(model, id);
-    this.write_shut || this.error.is_some() || in_flight(model, this) < this.options.send_buffer
+    this.write_shut
+        || this.error.is_some()
+        || this.connecting
+        || in_flight(model, this) < this.options.send_buffer
 }
 
 pub fn poll(model: &Model, id: ChannelId) -> PollEvents {
     let this = socket(model, id);
     let mut events = PollEvents::empty();
     if let Some(listening) = &this.listening {
-        let waits = listening.client_waits || !listening.backlog.is_empty();
+        let waits = listening.client_waits || !listening.backlog.is_empty() || flight::has_arrived(model, id);
         events.set(READABLE, waits || this.read_shut);
-        events.set(PollEvents::HUP, this.read_shut);
+        // A Unix socket has two halves that can be shut, even if nothing was ever sent.
+        events.set(PollEvents::RDHUP, this.read_shut && !this.is_inet());
+        events.set(
+            PollEvents::HUP,
+            this.read_shut && (this.is_inet() || this.write_shut),
+        );
+        return events;
+    }
+    if this.connecting {
         return events;
     }
     events.set(PollEvents::ERR, this.error.is_some());
     events.set(PollEvents::HUP, this.read_shut && this.write_shut);
     events.set(PollEvents::RDHUP, this.read_shut);
-    events.set(READABLE, this.read_shut || !this.incoming.is_empty());
+    let is_there = !this.incoming.is_empty() || flight::has_arrived(model, id);
+    events.set(READABLE, this.read_shut || is_there);
     if this.connection_based() && this.link == Link::Unconnected {
         events |= PollEvents::HUP;
     }
     // The kernel calls a socket writable when a quarter of its buffer is in use at most.
     events.set(WRITABLE, in_flight(model, this) * 4 <= this.options.send_buffer);
-    if this.is_inet() {
+    if this.is_inet() && this.style == Style::Stream {
         events -= PollEvents::WRBAND;
     }
     events

@@ -161,7 +161,7 @@ fn touch_network(model: &Model, id: ChannelId, how: Use, out: &mut Vec<Touch>) {
     }
     let opened = |key: &Key| match key {
         Key::Opened(to, _) => Some(to.as_ref().clone()),
-        Key::Accepted(_) => None,
+        Key::Accepted(..) => None,
     };
     // The how-manieth connection to a destination this is matters to the next one.
     if how == Use::Write

@@ -147,21 +147,11 @@ impl Changes<'_> {
     }
 }
 
-/// Carries changes over to the real file system; with a `root` below it, so that nothing else is touched.
-pub fn apply(changes: &[(Vec<u8>, Change)], root: Option<&Path>) -> io::Result<()> {
-    for (path, change) in changes {
-        let path = match root {
-            Some(root) => root.join(as_path(path.strip_prefix(b"/").unwrap_or(path))),
-            None => as_path(path).to_path_buf(),
-        };
-        if root.is_some()
-            && let Some(parent) = path.parent()
-        {
-            fs::create_dir_all(parent)?;
-        }
-        apply_one(&path, change)?;
-    }
-    Ok(())
+/// Carries changes over to the real files, in place.
+pub fn apply(changes: &[(Vec<u8>, Change)]) -> io::Result<()> {
+    changes
+        .iter()
+        .try_for_each(|(path, change)| apply_one(as_path(path), change))
 }
 
 fn apply_one(path: &Path, change: &Change) -> io::Result<()> {

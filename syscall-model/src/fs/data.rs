@@ -122,6 +122,7 @@ pub(crate) fn write(cx: &mut Cx, ofd: OfdId, data: &[u8], offset: Option<u64>) -
     let end = end.ok_or(Errno::EFBIG)?;
     cx.model.fs.check_write_seals(ino, end)?;
     cx.model.fs.file_data_mut(ino)?.write_at(at, data)?;
+    drop_privileges(cx, ino);
     cx.model.fs.touch_modified(ino, now);
     shared::refresh(cx, &file.node)?;
     if offset.is_none() {
@@ -137,10 +138,23 @@ pub(crate) fn resize(cx: &mut Cx, node: &NodeId, size: u64) -> Result<(), Errno>
     let ino = cx.model.fs.copy_up(cx.host, node)?;
     let before = cx.model.fs.file_data(ino)?.size();
     cx.model.fs.resize(ino, size, now)?;
+    drop_privileges(cx, ino);
     if size < before {
         return shared::refresh_cut(cx, node);
     }
     shared::refresh(cx, node)
+}
+
+/// A file that somebody else than root has changed runs with nobody else's rights any more.
+fn drop_privileges(cx: &mut Cx, ino: Ino) {
+    if cx.owner().0 == 0 {
+        return;
+    }
+    let attributes = &mut cx.model.fs.node_mut(ino).attributes;
+    attributes.mode &= !libc::S_ISUID;
+    if attributes.mode & libc::S_IXGRP != 0 {
+        attributes.mode &= !libc::S_ISGID;
+    }
 }
 
 /// The only made-up file that takes anything is a thread's name; what does not fit is cut off.

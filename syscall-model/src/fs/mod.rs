@@ -9,6 +9,8 @@ mod apply;
 pub(crate) mod backing;
 mod content;
 pub(crate) mod data;
+pub mod durable;
+mod export;
 mod host;
 mod locks;
 mod memory_host;
@@ -22,6 +24,7 @@ mod virtual_files;
 pub use apply::{Change, apply, changes};
 pub use backing::{Remap, refresh_all, remaps};
 pub use content::{Base, FileData};
+pub use export::export;
 pub use host::{Host, HostEntry, HostFile, RealHost};
 pub use locks::{LockOwner, LockRequest, Locks};
 pub use memory_host::MemoryHost;
@@ -115,6 +118,8 @@ pub struct FileSystem {
     pub program: Bytes,
     /// A directory of the host has moved: paths of host files are no longer what the program calls them.
     moved: bool,
+    /// What would survive a power failure, where that is asked for.
+    durable: Option<Box<durable::Durable>>,
 }
 
 /// The working directory; a path until the program first changes it.
@@ -147,6 +152,7 @@ impl FileSystem {
             cpus: config.cpus,
             program: config.program.as_slice().into(),
             moved: false,
+            durable: None,
         }
     }
 

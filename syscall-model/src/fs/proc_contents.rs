@@ -70,7 +70,7 @@ pub(super) fn cpu_list(view: &View) -> Vec<u8> {
 
 /// `/proc/self/fdinfo/FD`.
 pub(super) fn descriptor(view: &View, fd: i32) -> Result<Vec<u8>, Errno> {
-    let (_, description) = view.model.files.lookup(fd)?;
+    let (_, description) = view.model.files.lookup_any(fd)?;
     let offset = match &description.kind {
         Kind::File(file) => file.offset,
         _ => 0,

@@ -66,7 +66,7 @@ impl FileSystem {
         self.shared.values().any(|mapping| {
             mapping.writable
                 && self.key(&mapping.node) == Some(key)
-                && mapping.offset < offset + len
+                && mapping.offset < offset.saturating_add(len)
                 && offset < mapping.offset + mapping.len
         })
     }
@@ -218,9 +218,13 @@ pub fn flush_all(cx: &mut Cx) -> Result<(), Errno> {
 pub(crate) fn unmap(cx: &mut Cx, start: u64, len: u64) -> Result<(), Errno> {
     if cx.model.fs.shared_in(start, len) {
         flush_all(cx)?;
-        cx.model
-            .fs
-            .unmap(start, start.saturating_add(len).next_multiple_of(PAGE));
+        cx.model.fs.unmap(
+            start,
+            start
+                .saturating_add(len)
+                .checked_next_multiple_of(PAGE)
+                .unwrap_or(u64::MAX),
+        );
     }
     Ok(())
 }

@@ -329,6 +329,7 @@ impl FileSystem {
                 seals: None,
             },
         );
+        self.note_origin(ino);
         ino
     }
 
@@ -379,6 +380,7 @@ impl FileSystem {
             },
         );
         self.copied.insert((original.dev, original.ino), ino);
+        self.note_origin(ino);
         Ok(ino)
     }
 

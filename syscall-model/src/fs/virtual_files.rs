@@ -219,12 +219,17 @@ pub(crate) fn description_attributes(view: &View, id: OfdId) -> Attributes {
         Some(kind) => control::stat_kind(kind),
         None => (0, 0),
     };
-    made_up(view, mode, ino)
+    let mut attributes = made_up(view, mode, ino);
+    if mode & libc::S_IFMT == 0 {
+        // The one inode of all that has none is the kernel's.
+        (attributes.uid, attributes.gid) = (0, 0);
+    }
+    attributes
 }
 
 /// What `readlink` shows for a descriptor in `/proc/self/fd`.
 fn description_name(view: &View, fd: i32) -> Option<Vec<u8>> {
-    let (id, description) = view.model.files.lookup(fd).ok()?;
+    let (id, description) = view.model.files.lookup_any(fd).ok()?;
     let inode = description_attributes(view, id).ino;
     Some(match &description.kind {
         Kind::File(file) => file.path.to_vec(),
@@ -261,7 +266,7 @@ pub(crate) fn magic_link(view: &View, node: &NodeId) -> Result<Option<(NodeId, V
     };
     match parse(view, path) {
         Parsed::Made(Made::Fd(fd)) => {
-            let (id, description) = view.model.files.lookup(fd)?;
+            let (id, description) = view.model.files.lookup_any(fd)?;
             Ok(Some(match &description.kind {
                 Kind::File(file) => (view.fs().current(&file.node), file.path.to_vec()),
                 _ => (NodeId::Open(id), path.to_vec()),

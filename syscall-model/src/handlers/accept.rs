@@ -8,6 +8,8 @@ use crate::channels::{ChannelId, Use, install, named, touches};
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::Kind;
 use crate::model::Cx;
+use crate::net::flight;
+use crate::net::observe::Observation;
 use crate::object::{Object, Touch};
 use crate::wait::Wake;
 use syscalls::{Errno, Sysno};
@@ -30,7 +32,11 @@ pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
     let mut touched = touches(cx.model, ofd, Use::Read);
     touched.push(Touch::write(Object::FdTable));
     let waits = listens && blocking(cx.model, ofd) && flags(call) & !FLAGS == 0;
-    Prepared::visible(touched).waiting(waits.then(|| io::read_wait(ofd, deadline)))
+    let prepared = Prepared::visible(touched).waiting(waits.then(|| io::read_wait(ofd, deadline)));
+    prepared.observing(Observation::Accept {
+        socket: id,
+        may_fail: !waits,
+    })
 }
 
 /// The program looks for clients: they are started now, if they can reach it.
@@ -46,11 +52,12 @@ fn flags(call: &Call) -> i32 {
 }
 
 pub fn accept(cx: &mut Cx, call: &Call) -> Outcome {
-    let (ofd, listener) = socket_of(cx, call.fd(0))?;
+    cx.model.files.lookup(call.fd(0))?;
     let flags = flags(call);
     if flags & !FLAGS != 0 {
         return Err(Errno::EINVAL);
     }
+    let (ofd, listener) = socket_of(cx, call.fd(0))?;
     let socket = cx.model.channels.sockets.get(&listener).ok_or(Errno::EBADF)?;
     if socket.style == Style::Datagram {
         return Err(Errno::EOPNOTSUPP);
@@ -82,11 +89,16 @@ fn take(cx: &mut Cx, listener: ChannelId) -> Result<Option<ChannelId>, Errno> {
     if let Some(own) = listening.backlog.pop_front() {
         return Ok(Some(own));
     }
-    let Some(name) = socket.name.clone().filter(|_| listening.client_waits) else {
+    let (name, client_waits) = (socket.name.clone(), listening.client_waits);
+    let Some(name) = name else {
         return Ok(None);
     };
-    Ok(cx
-        .net
-        .accept(&name)
-        .map(|accepted| named::accepted(cx.model, listener, accepted.key, accepted.client)))
+    let accepted = if let Some(client) = flight::take_caller(cx.model, listener) {
+        cx.net.accept_from(&name, client)
+    } else if client_waits {
+        cx.net.accept(&name)
+    } else {
+        None
+    };
+    Ok(accepted.map(|accepted| named::accepted(cx.model, listener, accepted.key, accepted.client)))
 }

@@ -5,6 +5,7 @@ use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::Kind;
 use crate::fs::{Attributes, Time};
 use crate::handlers::paths;
+use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::object::{Object, Touch};
 use syscalls::Errno;
@@ -19,7 +20,7 @@ pub fn prepare_lstat(cx: &mut Cx, call: &Call) -> Prepared {
 
 /// What looking at the file behind descriptor `fd` touches.
 pub fn descriptor_reads(cx: &Cx, fd: i32) -> Vec<Touch> {
-    match cx.model.files.lookup(fd) {
+    match cx.model.files.lookup_any(fd) {
         Err(_) => vec![Touch::read(Object::FdTable)],
         Ok((ofd, description)) => {
             let mut touches = vec![Touch::read(Object::Description(ofd))];
@@ -79,7 +80,11 @@ pub fn fstat(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 pub fn newfstatat(cx: &mut Cx, call: &Call) -> Outcome {
-    const KNOWN: i32 = libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT;
+    const KNOWN: i32 = libc::AT_EMPTY_PATH
+        | libc::AT_SYMLINK_NOFOLLOW
+        | libc::AT_NO_AUTOMOUNT
+        | libc::AT_STATX_FORCE_SYNC
+        | libc::AT_STATX_DONT_SYNC;
     if call.int(3) & !KNOWN != 0 {
         return Err(Errno::EINVAL);
     }
@@ -139,7 +144,8 @@ pub fn statx(cx: &mut Cx, call: &Call) -> Outcome {
         | libc::AT_NO_AUTOMOUNT
         | libc::AT_STATX_FORCE_SYNC
         | libc::AT_STATX_DONT_SYNC;
-    if call.int(2) & !KNOWN != 0 || call.uint(3) & STATX_RESERVED != 0 {
+    let both = libc::AT_STATX_FORCE_SYNC | libc::AT_STATX_DONT_SYNC;
+    if call.int(2) & !KNOWN != 0 || call.uint(3) & STATX_RESERVED != 0 || call.int(2) & both == both {
         return Err(Errno::EINVAL);
     }
     let node = paths::node_at(cx, call.fd(0), call.word(1), call.int(2))?;
@@ -175,6 +181,7 @@ fn check_access(cx: &Cx, dirfd: i32, path: u64, want: i32, flags: i32) -> Outcom
     if want & !7 != 0 {
         return Err(Errno::EINVAL);
     }
+    cx.mem.read_path(path)?;
     let node = paths::node_at(cx, dirfd, path, flags)?;
     let attributes = cx.view().attributes(&node)?;
     if want != 0 && !attributes.is_symlink() && !cx.view().permits(&attributes, want as u32) {

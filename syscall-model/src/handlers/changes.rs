@@ -3,8 +3,9 @@
 
 use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared};
-use crate::fd::Kind;
+use crate::fd::{Kind, OfdId};
 use crate::fs::{Class, NodeId, Time, data, shared};
+use crate::handlers::files::MAX_FILE_SIZE;
 use crate::handlers::{attributes, paths};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
@@ -68,15 +69,39 @@ fn owned(cx: &mut Cx, node: &NodeId) -> Result<u64, Errno> {
 
 /// A descriptor's node; a mere name (`O_PATH`) is no permission to change a file.
 fn node_of_open(cx: &Cx, fd: i32) -> Result<NodeId, Errno> {
-    match &cx.model.files.lookup(fd)?.1.kind {
-        Kind::File(file) if file.class == Class::Path => Err(Errno::EBADF),
-        _ => paths::node_of(cx, fd),
+    cx.model.files.lookup(fd)?;
+    paths::node_of(cx, fd)
+}
+
+/// In place of an owner: leave it as it is.
+const KEEP: u32 = u32::MAX;
+
+/// May a file of `owner` be given to this user and group? Only root gives files away; an owner may pass one to a group that he is in.
+fn may_give(cx: &Cx, owner: (u32, u32), uid: u32, gid: u32) -> Result<(), Errno> {
+    let (own_uid, own_gid) = cx.owner();
+    let in_group = gid == own_gid || gid == owner.1 || cx.model.process.groups.contains(&gid);
+    let keeps_user = uid == KEEP || uid == owner.0;
+    let is_owner = own_uid == owner.0;
+    if own_uid == 0 || (uid == KEEP || is_owner && keeps_user) && (gid == KEEP || is_owner && in_group) {
+        Ok(())
+    } else {
+        Err(Errno::EPERM)
+    }
+}
+
+/// Mode and owner of what has no name. Pipes and sockets have their own, which nobody looks at; the other kinds share one that nobody may change.
+fn change_open(cx: &mut Cx, ofd: OfdId, uid: u32, gid: u32) -> Outcome {
+    match cx.model.files.get(ofd).map(|description| &description.kind) {
+        Some(Kind::EventFd(_) | Kind::TimerFd(_) | Kind::SignalFd(_) | Kind::Epoll(_)) => {
+            Err(Errno::EOPNOTSUPP)
+        }
+        _ => may_give(cx, cx.owner(), uid, gid).and_then(|()| Effect::ok()),
     }
 }
 
 fn set_mode(cx: &mut Cx, node: &NodeId, mode: u32) -> Outcome {
-    if matches!(node, NodeId::Open(_)) {
-        return Effect::ok();
+    if let NodeId::Open(ofd) = node {
+        return change_open(cx, *ofd, u32::MAX, u32::MAX);
     }
     if cx.view().attributes(node)?.is_symlink() {
         return Err(Errno::EOPNOTSUPP);
@@ -108,23 +133,17 @@ pub fn fchmodat2(cx: &mut Cx, call: &Call) -> Outcome {
     if call.int(3) & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
         return Err(Errno::EINVAL);
     }
+    cx.mem.read_path(call.word(1))?;
     let node = paths::node_at(cx, call.fd(0), call.word(1), call.int(3))?;
     set_mode(cx, &node, call.uint(2))
 }
 
-/// Only root gives files away; an owner may pass a file to a group that he is in.
 fn set_owner(cx: &mut Cx, node: &NodeId, uid: u32, gid: u32) -> Outcome {
-    const KEEP: u32 = u32::MAX;
-    if matches!(node, NodeId::Open(_)) {
-        return Effect::ok();
+    if let NodeId::Open(ofd) = node {
+        return change_open(cx, *ofd, uid, gid);
     }
     let before = cx.view().attributes(node)?;
-    let (own_uid, own_gid) = cx.owner();
-    let in_group = gid == own_gid || gid == before.gid || cx.model.process.groups.contains(&gid);
-    let keeps_user = uid == KEEP || uid == before.uid;
-    if own_uid != 0 && !(own_uid == before.uid && keeps_user && (gid == KEEP || in_group)) {
-        return Err(Errno::EPERM);
-    }
+    may_give(cx, (before.uid, before.gid), uid, gid)?;
     let now = cx.file_time();
     let ino = cx.model.fs.copy_up(cx.host, node)?;
     let attributes = &mut cx.model.fs.node_mut(ino).attributes;
@@ -163,6 +182,7 @@ pub fn fchownat(cx: &mut Cx, call: &Call) -> Outcome {
     if call.int(4) & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
         return Err(Errno::EINVAL);
     }
+    cx.mem.read_path(call.word(1))?;
     let node = paths::node_at(cx, call.fd(0), call.word(1), call.int(4))?;
     set_owner(cx, &node, call.uint(2), call.uint(3))
 }
@@ -196,33 +216,43 @@ fn set_times(cx: &mut Cx, node: &NodeId, times: Option<NewTimes>) -> Outcome {
 }
 
 /// Two `struct timespec` with `UTIME_NOW` and `UTIME_OMIT`.
-fn timespecs(cx: &Cx, addr: u64) -> Result<Option<NewTimes>, Errno> {
-    if addr == 0 {
-        return Ok(None);
-    }
+fn timespecs(cx: &Cx, raw: [(i64, i64); 2]) -> Result<NewTimes, Errno> {
     let mut times = [None; 2];
-    for (i, time) in (0..).zip(&mut times) {
-        let sec = cx.mem.read_u64(addr + i * 16)? as i64;
-        *time = match cx.mem.read_u64(addr + i * 16 + 8)? as i64 {
+    for ((sec, nsec), time) in raw.into_iter().zip(&mut times) {
+        *time = match nsec {
             libc::UTIME_NOW => Some(cx.file_time()),
             libc::UTIME_OMIT => None,
-            nsec @ 0..1_000_000_000 => Some(Time::new(sec, nsec)),
+            0..1_000_000_000 => Some(Time::new(sec, nsec)),
             _ => return Err(Errno::EINVAL),
         };
     }
-    Ok(Some(times))
+    Ok(times)
+}
+
+/// Two pairs of numbers, read before anything is made of them.
+fn read_pairs(cx: &Cx, addr: u64) -> Result<Option<[(i64, i64); 2]>, Errno> {
+    if addr == 0 {
+        return Ok(None);
+    }
+    let mut bytes = [0; 32];
+    cx.mem.read(addr, &mut bytes)?;
+    let word = |i: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[8 * i..8 * i + 8]);
+        i64::from_le_bytes(word)
+    };
+    Ok(Some([(word(0), word(1)), (word(2), word(3))]))
 }
 
 /// Two `struct timeval`.
 fn timevals(cx: &Cx, addr: u64) -> Result<Option<NewTimes>, Errno> {
-    if addr == 0 {
+    let Some(raw) = read_pairs(cx, addr)? else {
         return Ok(None);
-    }
+    };
     let mut times = [None; 2];
-    for (i, time) in (0..).zip(&mut times) {
-        let sec = cx.mem.read_u64(addr + i * 16)? as i64;
-        *time = match cx.mem.read_u64(addr + i * 16 + 8)? as i64 {
-            usec @ 0..1_000_000 => Some(Time::new(sec, usec * 1000)),
+    for ((sec, usec), time) in raw.into_iter().zip(&mut times) {
+        *time = match usec {
+            0..1_000_000 => Some(Time::new(sec, usec * 1000)),
             _ => return Err(Errno::EINVAL),
         };
     }
@@ -230,8 +260,9 @@ fn timevals(cx: &Cx, addr: u64) -> Result<Option<NewTimes>, Errno> {
 }
 
 pub fn utimensat(cx: &mut Cx, call: &Call) -> Outcome {
-    let times = timespecs(cx, call.word(2))?;
-    if times == Some([None, None]) {
+    let raw = read_pairs(cx, call.word(2))?;
+    let fractions = raw.map(|pairs| pairs.map(|(_, nsec)| nsec));
+    if fractions == Some([libc::UTIME_OMIT; 2]) {
         return Effect::ok();
     }
     if call.int(3) & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
@@ -241,6 +272,10 @@ pub fn utimensat(cx: &mut Cx, call: &Call) -> Outcome {
         node_of_open(cx, call.fd(0))?
     } else {
         paths::node_at(cx, call.fd(0), call.word(1), call.int(3))?
+    };
+    let times = match raw {
+        Some(raw) if fractions != Some([libc::UTIME_NOW; 2]) => Some(timespecs(cx, raw)?),
+        _ => None,
     };
     set_times(cx, &node, times)
 }
@@ -267,7 +302,10 @@ pub fn utime(cx: &mut Cx, call: &Call) -> Outcome {
         0 => None,
         addr => {
             let second = |sec| Some(Time::new(sec as i64, 0));
-            Some([second(cx.mem.read_u64(addr)?), second(cx.mem.read_u64(addr + 8)?)])
+            Some([
+                second(cx.mem.read_u64(addr)?),
+                second(cx.mem.read_u64(addr.wrapping_add(8))?),
+            ])
         }
     };
     let node = paths::node_at(cx, CWD, call.word(0), 0)?;
@@ -316,21 +354,37 @@ pub fn fallocate(cx: &mut Cx, call: &Call) -> Outcome {
     const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE;
     const ZERO: i32 = libc::FALLOC_FL_ZERO_RANGE;
     let (mode, offset, len) = (call.int(1), call.long(2), call.long(3));
+    let (_, description) = cx.model.files.lookup(call.fd(0))?;
+    let (is_writable, kind) = (description.writable(), description.kind.clone());
     if offset < 0 || len <= 0 {
         return Err(Errno::EINVAL);
     }
-    let end = offset.checked_add(len).ok_or(Errno::EFBIG)? as u64;
     let zeroes = match mode & !KEEP {
         0 => false,
         PUNCH if mode & KEEP != 0 => true,
         ZERO => true,
         _ => return Err(Errno::EOPNOTSUPP),
     };
+    if !is_writable {
+        return Err(Errno::EBADF);
+    }
+    let node = match kind {
+        Kind::PipeReader(_) | Kind::PipeWriter(_) => return Err(Errno::ESPIPE),
+        Kind::File(file) if file.class == Class::Regular => file.node.clone(),
+        _ => return Err(Errno::ENODEV),
+    };
+    let end = offset
+        .checked_add(len)
+        .filter(|&end| end <= MAX_FILE_SIZE)
+        .ok_or(Errno::EFBIG)? as u64;
     let now = cx.file_time();
-    let node = writable_file(cx, call.fd(0), Errno::EBADF)?;
     shared::flush(cx, &node)?;
     let ino = cx.model.fs.copy_up(cx.host, &node)?;
     let size = cx.model.fs.file_data(ino)?.size();
+    // What is in memory only can have holes, but cannot be cleared in any other way.
+    if mode & ZERO != 0 && cx.model.fs.node(ino).seals.is_some() {
+        return Err(Errno::EOPNOTSUPP);
+    }
     if zeroes {
         cx.model.fs.check_write_seals(ino, size)?;
         cx.model
@@ -354,7 +408,6 @@ pub fn prepare_sync(cx: &mut Cx, call: &Call) -> Prepared {
 pub fn fsync(cx: &mut Cx, call: &Call) -> Outcome {
     match &cx.model.files.lookup(call.fd(0))?.1.kind {
         Kind::File(file) => match file.class {
-            Class::Path => Err(Errno::EBADF),
             Class::Regular | Class::Directory => Effect::ok(),
             _ => Err(Errno::EINVAL),
         },
@@ -373,15 +426,33 @@ pub fn sync(_: &mut Cx, _: &Call) -> Outcome {
 
 /// Advice about access patterns changes nothing here.
 pub fn advise(cx: &mut Cx, call: &Call) -> Outcome {
+    const KNOWN: std::ops::RangeInclusive<i32> = libc::POSIX_FADV_NORMAL..=libc::POSIX_FADV_NOREUSE;
     match &cx.model.files.lookup(call.fd(0))?.1.kind {
-        Kind::File(file) if file.class == Class::Path => Err(Errno::EBADF),
-        Kind::File(_) => Effect::ok(),
+        Kind::PipeReader(_) | Kind::PipeWriter(_) => Err(Errno::ESPIPE),
+        _ if call.long(2) < 0 || !KNOWN.contains(&call.int(3)) => Err(Errno::EINVAL),
+        _ => Effect::ok(),
+    }
+}
+
+/// `sync_file_range(fd, offset, count, flags)`.
+pub fn sync_range(cx: &mut Cx, call: &Call) -> Outcome {
+    const KNOWN: u32 = 7;
+    let kind = &cx.model.files.lookup(call.fd(0))?.1.kind;
+    let (start, len) = (call.long(1), call.long(2));
+    let end = start.wrapping_add(len);
+    if call.uint(3) & !KNOWN != 0 || start < 0 || end < start {
+        return Err(Errno::EINVAL);
+    }
+    match kind {
+        Kind::File(file) if matches!(file.class, Class::Regular | Class::Directory) => Effect::ok(),
         _ => Err(Errno::ESPIPE),
     }
 }
 
 pub fn readahead(cx: &mut Cx, call: &Call) -> Outcome {
-    match &cx.model.files.lookup(call.fd(0))?.1.kind {
+    let (_, description) = cx.model.files.lookup(call.fd(0))?;
+    match &description.kind {
+        _ if !description.readable() => Err(Errno::EBADF),
         Kind::File(file) if file.class == Class::Regular => Effect::ok(),
         _ => Err(Errno::EINVAL),
     }

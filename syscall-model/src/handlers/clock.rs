@@ -87,7 +87,7 @@ fn answer(cx: &mut Cx, value: i64) -> Outcome {
 
 fn write_timeval(cx: &mut Cx, addr: u64, nanos: Nanos) -> Result<(), Errno> {
     cx.mem.write_u64(addr, nanos / SECOND)?;
-    cx.mem.write_u64(addr + 8, nanos % SECOND / MICRO)?;
+    cx.mem.write_u64(addr.wrapping_add(8), nanos % SECOND / MICRO)?;
     Ok(())
 }
 
@@ -192,7 +192,7 @@ fn timex(cx: &mut Cx, addr: u64) -> Outcome {
         (80, now % SECOND / MICRO),
         (88, 10_000),
     ] {
-        cx.mem.write_u64(addr + at, value)?;
+        cx.mem.write_u64(addr.wrapping_add(at), value)?;
     }
     answer(cx, TIME_ERROR)
 }
@@ -290,6 +290,15 @@ pub fn prepare_clock_nanosleep(cx: &mut Cx, call: &Call) -> Prepared {
 pub fn clock_nanosleep(cx: &mut Cx, call: &Call) -> Outcome {
     let arguments = clock_nanosleep_arguments(cx, call);
     sleep(cx, arguments)
+}
+
+/// `clock_settime(clock, time)`: the wall clock is the only one that can be set, and takes a privilege that nobody has.
+pub fn clock_settime(cx: &mut Cx, call: &Call) -> Outcome {
+    if call.int(0) != libc::CLOCK_REALTIME {
+        return Err(Errno::EINVAL);
+    }
+    cx.mem.read_timespec(call.word(1))?;
+    Err(Errno::EPERM)
 }
 
 #[cfg(test)]

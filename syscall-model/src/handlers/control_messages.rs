@@ -80,10 +80,11 @@ impl Control {
         let len = whole.min(self.left);
         self.truncated |= len < whole;
         cx.mem.write_u64(self.at, len as u64)?;
-        cx.mem.write_u32(self.at + 8, level as u32)?;
-        cx.mem.write_u32(self.at + 12, kind as u32)?;
+        cx.mem.write_u32(self.at.wrapping_add(8), level as u32)?;
+        cx.mem.write_u32(self.at.wrapping_add(12), kind as u32)?;
         if len > HEADER {
-            cx.mem.write(self.at + HEADER as u64, &body[..len - HEADER])?;
+            cx.mem
+                .write(self.at.wrapping_add(HEADER as u64), &body[..len - HEADER])?;
         }
         let step = len.next_multiple_of(ALIGN).min(self.left);
         self.at += step as u64;

@@ -3,11 +3,12 @@
 use crate::call::Call;
 use crate::channels;
 use crate::effect::{Effect, Outcome, Prepared};
-use crate::fd::{Kind, MAX_FDS};
+use crate::fd::Kind;
 use crate::fs::Class;
 use crate::handlers::{files, io, locks};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
+use crate::net::observe::Observation;
 use crate::object::{Object, Touch};
 use syscalls::Errno;
 
@@ -61,10 +62,10 @@ pub fn dup3(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 fn duplicate_to(cx: &mut Cx, old: i32, new: i32, close_on_exec: bool) -> Outcome {
-    let id = cx.model.files.descriptor(old)?.description;
-    if !(0..MAX_FDS).contains(&new) {
+    if !(0..cx.model.files.limit()).contains(&new) {
         return Err(Errno::EBADF);
     }
+    let id = cx.model.files.descriptor(old)?.description;
     // The one reference more keeps it alive should both be the same description.
     cx.model.files.retain(id);
     if cx.model.files.descriptor(new).is_ok() {
@@ -99,7 +100,7 @@ pub fn close_range(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 pub fn prepare_fcntl(cx: &mut Cx, call: &Call) -> Prepared {
-    let Ok((ofd, _)) = cx.model.files.lookup(call.fd(0)) else {
+    let Ok((ofd, _)) = cx.model.files.lookup_any(call.fd(0)) else {
         return Prepared::visible(vec![Touch::read(Object::FdTable)]);
     };
     let touch = match call.int(1) {
@@ -114,7 +115,7 @@ pub fn prepare_fcntl(cx: &mut Cx, call: &Call) -> Prepared {
 
 pub fn fcntl(cx: &mut Cx, call: &Call) -> Outcome {
     let (fd, argument) = (call.fd(0), call.int(2));
-    let (ofd, description) = cx.model.files.lookup(fd)?;
+    let (ofd, description) = cx.model.files.lookup_any(fd)?;
     let flags = description.flags;
     let command = call.int(1);
     let path_only = matches!(&description.kind, Kind::File(file) if file.class == Class::Path);
@@ -130,7 +131,7 @@ pub fn fcntl(cx: &mut Cx, call: &Call) -> Outcome {
     }
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
-            if !(0..MAX_FDS).contains(&argument) {
+            if !(0..cx.model.files.limit()).contains(&argument) {
                 return Err(Errno::EINVAL);
             }
             duplicate(cx, fd, argument, command == libc::F_DUPFD_CLOEXEC)
@@ -153,7 +154,13 @@ pub fn fcntl(cx: &mut Cx, call: &Call) -> Outcome {
         libc::F_GET_SEALS | libc::F_ADD_SEALS => seals(cx, call),
         libc::F_GETPIPE_SZ => Ok(Effect::Done(channels::control::pipe_size(cx.model, ofd)? as i64)),
         libc::F_SETPIPE_SZ => {
-            let size = usize::try_from(argument).map_err(|_| Errno::EINVAL)?;
+            channels::control::pipe_size(cx.model, ofd)?;
+            /// Beyond that the kernel cannot round it up.
+            const MOST: usize = 1 << 31;
+            let size = argument as u32 as usize;
+            if size > MOST {
+                return Err(Errno::EINVAL);
+            }
             Ok(Effect::Done(
                 channels::control::set_pipe_size(cx.model, ofd, size)? as i64,
             ))
@@ -161,6 +168,10 @@ pub fn fcntl(cx: &mut Cx, call: &Call) -> Outcome {
         // Signals about descriptors are never sent: nobody owns one.
         libc::F_GETOWN => Ok(Effect::Done(0)),
         libc::F_SETOWN => Effect::ok(),
+        F_GETOWN_EX => {
+            cx.mem.write_u64(call.word(2), 0)?;
+            Effect::ok()
+        }
         F_GETSIG => Ok(Effect::Done(0)),
         F_SETSIG if argument == 0 => Effect::ok(),
         libc::F_GETLEASE => Ok(Effect::Done(i64::from(libc::F_UNLCK))),
@@ -171,6 +182,9 @@ pub fn fcntl(cx: &mut Cx, call: &Call) -> Outcome {
 
 const F_SETSIG: i32 = 10;
 const F_GETSIG: i32 = 11;
+const F_GETOWN_EX: i32 = 16;
+/// The block size of the file system, which every file has.
+const FIGETBSZ: u64 = 2;
 
 fn seals(cx: &mut Cx, call: &Call) -> Outcome {
     const ALL: i32 = libc::F_SEAL_SEAL
@@ -180,6 +194,14 @@ fn seals(cx: &mut Cx, call: &Call) -> Outcome {
         | libc::F_SEAL_FUTURE_WRITE;
     let (_, description) = cx.model.files.lookup(call.fd(0))?;
     let writable = description.writable();
+    if call.int(1) == libc::F_ADD_SEALS {
+        if !writable {
+            return Err(Errno::EPERM);
+        }
+        if call.int(2) & !ALL != 0 {
+            return Err(Errno::EINVAL);
+        }
+    }
     let Kind::File(file) = &description.kind else {
         return Err(Errno::EINVAL);
     };
@@ -190,10 +212,7 @@ fn seals(cx: &mut Cx, call: &Call) -> Outcome {
     if call.int(1) == libc::F_GET_SEALS {
         return Ok(Effect::Done(i64::from(had)));
     }
-    if call.int(2) & !ALL != 0 {
-        return Err(Errno::EINVAL);
-    }
-    if !writable || had & libc::F_SEAL_SEAL != 0 {
+    if had & libc::F_SEAL_SEAL != 0 {
         return Err(Errno::EPERM);
     }
     cx.model.fs.node_mut(ino).seals = Some(had | call.int(2));
@@ -208,7 +227,14 @@ pub fn prepare_ioctl(cx: &mut Cx, call: &Call) -> Prepared {
         libc::FIOCLEX | libc::FIONCLEX => Prepared::visible(vec![Touch::write(Object::FdTable)]),
         // Nothing is a terminal, whatever anyone does.
         libc::TCGETS | libc::TIOCGWINSZ => Prepared::invisible(),
-        _ => Prepared::visible(io::touches(cx.model, ofd, false, false)),
+        request => {
+            let mut prepared = Prepared::visible(io::touches(cx.model, ofd, false, false));
+            let kind = cx.model.files.get(ofd).map(|description| &description.kind);
+            if let (Some(&Kind::Socket(socket)), libc::FIONREAD) = (kind, request & 0xffff_ffff) {
+                prepared.observes = Some(Observation::Count { socket });
+            }
+            prepared
+        }
     }
 }
 
@@ -227,6 +253,10 @@ pub fn ioctl(cx: &mut Cx, call: &Call) -> Outcome {
                 description.flags =
                     description.flags & !libc::O_NONBLOCK | if on { libc::O_NONBLOCK } else { 0 };
             }
+            Effect::ok()
+        }
+        FIGETBSZ => {
+            cx.mem.write_u32(argument, 4096)?;
             Effect::ok()
         }
         _ => match &description.kind {

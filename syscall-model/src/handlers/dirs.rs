@@ -5,6 +5,7 @@ use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId};
 use crate::fs::{Class, Entry, NodeId, data};
 use crate::handlers::{attributes, paths};
+use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::object::{Object, Touch};
 use std::sync::Arc;
@@ -58,7 +59,6 @@ fn list(cx: &mut Cx, call: &Call, record: fn(&Entry, u64) -> Vec<u8>) -> Outcome
     };
     match file.class {
         Class::Directory => {}
-        Class::Path => return Err(Errno::EBADF),
         _ => return Err(Errno::ENOTDIR),
     }
     let start = file.offset;
@@ -66,7 +66,8 @@ fn list(cx: &mut Cx, call: &Call, record: fn(&Entry, u64) -> Vec<u8>) -> Outcome
         Some(entries) if start > 0 => entries.clone(),
         _ => snapshot(cx, ofd, &file.node.clone())?,
     };
-    let room = call.uint(2) as usize;
+    // The kernel counts down from it as a signed number.
+    let room = usize::try_from(call.int(2)).unwrap_or(0);
     let mut out = Vec::new();
     let mut at = start;
     for entry in entries.iter().skip(start as usize) {
@@ -135,14 +136,24 @@ fn read_link(cx: &mut Cx, node: &NodeId, buffer: u64, size: i32) -> Outcome {
 }
 
 pub fn readlink(cx: &mut Cx, call: &Call) -> Outcome {
+    if call.int(2) <= 0 {
+        return Err(Errno::EINVAL);
+    }
     let node = paths::node_at(cx, libc::AT_FDCWD, call.word(0), libc::AT_SYMLINK_NOFOLLOW)?;
     read_link(cx, &node, call.word(1), call.int(2))
 }
 
 pub fn readlinkat(cx: &mut Cx, call: &Call) -> Outcome {
+    if call.int(3) <= 0 {
+        return Err(Errno::EINVAL);
+    }
     let flags = libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH;
+    let is_empty = cx.mem.read_path(call.word(1))?.is_empty();
     let node = paths::node_at(cx, call.fd(0), call.word(1), flags)?;
-    read_link(cx, &node, call.word(2), call.int(3))
+    match read_link(cx, &node, call.word(2), call.int(3)) {
+        Err(Errno::EINVAL) if is_empty => Err(Errno::ENOENT),
+        outcome => outcome,
+    }
 }
 
 /// The working directory belongs to all threads.

@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::channels::{EpollId, Use, epoll, install, touches};
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId, PollEvents};
-use crate::memory::GuestMemoryExt;
+use crate::memory::{GuestMemoryExt, check_reachable};
 use crate::model::Cx;
 use crate::object::{Object, Touch};
 use crate::wait::{OnSignal, WaitFor};
@@ -61,7 +61,7 @@ pub fn ctl(cx: &mut Cx, call: &Call) -> Outcome {
     let (events, data) = if op == libc::EPOLL_CTL_DEL {
         (0, 0)
     } else {
-        (cx.mem.read_u32(event)?, cx.mem.read_u64(event + 4)?)
+        (cx.mem.read_u32(event)?, cx.mem.read_u64(event.wrapping_add(4))?)
     };
     let (epoll_ofd, _) = cx.model.files.lookup(call.fd(0))?;
     let (target, description) = cx.model.files.lookup(fd)?;
@@ -70,6 +70,9 @@ pub fn ctl(cx: &mut Cx, call: &Call) -> Outcome {
     }
     let (_, id) = set(cx, call.fd(0))?;
     if target == epoll_ofd {
+        return Err(Errno::EINVAL);
+    }
+    if op == libc::EPOLL_CTL_MOD && events & libc::EPOLLEXCLUSIVE as u32 != 0 {
         return Err(Errno::EINVAL);
     }
     let key = (fd, target);
@@ -94,13 +97,14 @@ fn wait_for(ofd: OfdId) -> WaitFor {
 }
 
 pub fn prepare_wait(cx: &mut Cx, call: &Call) -> Prepared {
-    if call.sysno != Sysno::epoll_wait {
-        timed::swap_mask(cx, call.word(4), call.word(5));
-    }
     await_clients(cx);
     let (Ok((ofd, id)), Ok(patience)) = (set(cx, call.fd(0)), patience(cx, call)) else {
         return Prepared::visible(Vec::new());
     };
+    // A call that is refused lets no signal through.
+    if call.sysno != Sysno::epoll_wait && max_events(call).is_ok() {
+        timed::swap_mask(cx, call.word(4), call.word(5));
+    }
     let mut touched = touches(cx.model, ofd, Use::Poll);
     touched.push(Touch::write(Object::Channel(id.0)));
     let wait = timed::wait_at_parking(cx, patience, wait_for(ofd), OnSignal::Interrupt);
@@ -130,7 +134,9 @@ pub fn pwait(cx: &mut Cx, call: &Call) -> Outcome {
 
 fn look(cx: &mut Cx, call: &Call) -> Outcome {
     let patience = patience(cx, call)?;
+    cx.model.files.lookup(call.fd(0))?;
     let max = max_events(call)?;
+    check_reachable(call.word(1), max as u64 * EVENT_SIZE)?;
     let (ofd, id) = set(cx, call.fd(0))?;
     let events = epoll::collect(cx.model, cx.tid, id, max);
     if events.is_empty()
@@ -141,7 +147,7 @@ fn look(cx: &mut Cx, call: &Call) -> Outcome {
     for (i, event) in events.iter().enumerate() {
         let at = call.word(1) + i as u64 * EVENT_SIZE;
         cx.mem.write_u32(at, event.events)?;
-        cx.mem.write_u64(at + 4, event.data)?;
+        cx.mem.write_u64(at.wrapping_add(4), event.data)?;
     }
     Ok(Effect::Done(events.len() as i64))
 }

@@ -96,7 +96,7 @@ fn read_strings(cx: &Cx, array: u64) -> Result<Vec<Vec<u8>>, Errno> {
         return Ok(strings);
     }
     for i in 0.. {
-        let addr = cx.mem.read_u64(array + 8 * i)?;
+        let addr = cx.mem.read_u64(array.wrapping_add(8 * i))?;
         if addr == 0 {
             break;
         }

@@ -13,6 +13,8 @@ use syscalls::Errno;
 
 /// `F_GETFL` shows it for every file on x86-64.
 pub const O_LARGEFILE: i32 = 0o100000;
+/// The largest size that a file can have, as on ext4 with blocks of 4096 bytes.
+pub const MAX_FILE_SIZE: i64 = 0xfff_ffff_f000;
 /// Flags that only matter while opening.
 const OPEN_ONLY: i32 = libc::O_CREAT | libc::O_EXCL | libc::O_NOCTTY | libc::O_TRUNC | libc::O_CLOEXEC;
 /// The bit of `O_TMPFILE` that `O_DIRECTORY` does not share.
@@ -67,11 +69,22 @@ pub fn openat2(cx: &mut Cx, call: &Call) -> Outcome {
     if call.word(3) < SIZE {
         return Err(Errno::EINVAL);
     }
+    if call.word(3) > 4096 {
+        return Err(Errno::E2BIG);
+    }
     let how = call.word(2);
+    // What a newer program might ask beyond that must be nothing.
+    let beyond = cx
+        .mem
+        .read_vec(how, call.word(3) as usize)?
+        .split_off(SIZE as usize);
+    if beyond.iter().any(|&byte| byte != 0) {
+        return Err(Errno::E2BIG);
+    }
     let (flags, mode, restrict) = (
         cx.mem.read_u64(how)?,
-        cx.mem.read_u64(how + 8)?,
-        cx.mem.read_u64(how + 16)?,
+        cx.mem.read_u64(how.wrapping_add(8))?,
+        cx.mem.read_u64(how.wrapping_add(16))?,
     );
     if flags > u64::from(u32::MAX) || restrict & !(RESOLVE_NO_XDEV | RESOLVE_CACHED) != 0 {
         return Err(Errno::EINVAL);
@@ -263,7 +276,7 @@ pub fn prepare_close(cx: &mut Cx, call: &Call) -> Prepared {
 
 /// What taking away a descriptor touches besides the table.
 pub fn closing_touches(cx: &Cx, fd: i32) -> Vec<Touch> {
-    let Ok((ofd, description)) = cx.model.files.lookup(fd) else {
+    let Ok((ofd, description)) = cx.model.files.lookup_any(fd) else {
         return Vec::new();
     };
     let mut touches = vec![Touch::write(Object::Description(ofd))];
@@ -295,12 +308,17 @@ pub fn prepare_lseek(cx: &mut Cx, call: &Call) -> Prepared {
 
 pub fn lseek(cx: &mut Cx, call: &Call) -> Outcome {
     let (ofd, description) = cx.model.files.lookup(call.fd(0))?;
-    let Kind::File(file) = &description.kind else {
-        return Err(Errno::ESPIPE);
-    };
-    if file.class == Class::Path {
-        return Err(Errno::EBADF);
+    if !(libc::SEEK_SET..=libc::SEEK_HOLE).contains(&call.int(2)) {
+        return Err(Errno::EINVAL);
     }
+    let file = match &description.kind {
+        Kind::File(file) => file,
+        Kind::PipeReader(_) | Kind::PipeWriter(_) | Kind::Socket(_) | Kind::Output(_) => {
+            return Err(Errno::ESPIPE);
+        }
+        // These have a position, which nothing moves.
+        _ => return Effect::ok(),
+    };
     let by = call.long(1);
     let size = || -> Result<i64, Errno> { Ok(cx.view().attributes(&file.node)?.size as i64) };
     let to = match call.int(2) {
@@ -317,7 +335,7 @@ pub fn lseek(cx: &mut Cx, call: &Call) -> Outcome {
         _ => return Err(Errno::EINVAL),
     };
     let to = to.ok_or(Errno::EOVERFLOW)?;
-    if to < 0 {
+    if !(0..=MAX_FILE_SIZE).contains(&to) {
         return Err(Errno::EINVAL);
     }
     data::set_offset(cx, ofd, to as u64);

@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::clock::Nanos;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::futex::Waiter;
-use crate::memory::GuestMemoryExt;
+use crate::memory::{GuestMemoryExt, check_reachable};
 use crate::model::{Cx, Model};
 use crate::object::{Object, Touch};
 use crate::thread::Pending;
@@ -53,12 +53,19 @@ fn has_second_word(op: i32) -> bool {
 
 pub fn futex(cx: &mut Cx, call: &Call) -> Outcome {
     let addr = call.word(0);
+    const LAST: i32 = FUTEX_LOCK_PI2;
+    if !(0..=LAST).contains(&operation(call)) {
+        return Err(Errno::ENOSYS);
+    }
     if !addr.is_multiple_of(4) {
         return Err(Errno::EINVAL);
     }
     match operation(call) {
         libc::FUTEX_WAIT => wait(cx, call, u32::MAX),
         libc::FUTEX_WAIT_BITSET => wait(cx, call, call.uint(5)),
+        libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET if check_word(cx, call, addr).is_err() => {
+            Err(Errno::EFAULT)
+        }
         libc::FUTEX_WAKE => done(wake(cx.model, addr, wake_count(call.uint(2)), u32::MAX)),
         libc::FUTEX_WAKE_BITSET if call.uint(5) == 0 => Err(Errno::EINVAL),
         libc::FUTEX_WAKE_BITSET => done(wake(cx.model, addr, wake_count(call.uint(2)), call.uint(5))),
@@ -75,6 +82,15 @@ pub fn futex(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 const FUTEX_LOCK_PI2: i32 = 13;
+
+/// A word that is only an address need not be there, if it is nobody else's; one that others may map must be found.
+fn check_word(cx: &Cx, call: &Call, addr: u64) -> Result<(), Errno> {
+    check_reachable(addr, 4)?;
+    if call.int(1) & libc::FUTEX_PRIVATE_FLAG == 0 {
+        cx.mem.read_u32(addr)?;
+    }
+    Ok(())
+}
 
 fn done(count: usize) -> Outcome {
     Ok(Effect::Done(count as i64))
@@ -156,6 +172,8 @@ fn requeue(cx: &mut Cx, call: &Call, expected: Option<u32>) -> Outcome {
     if to_wake < 0 || to_move < 0 || to % 4 != 0 {
         return Err(Errno::EINVAL);
     }
+    check_word(cx, call, from)?;
+    check_word(cx, call, to)?;
     if let Some(expected) = expected
         && cx.mem.read_u32(from)? != expected
     {
@@ -173,6 +191,7 @@ fn requeue(cx: &mut Cx, call: &Call, expected: Option<u32>) -> Outcome {
 }
 
 fn wake_op(cx: &mut Cx, call: &Call) -> Outcome {
+    check_word(cx, call, call.word(0))?;
     let (first, second, encoded) = (call.word(0), call.word(4), call.uint(5));
     if second % 4 != 0 {
         return Err(Errno::EINVAL);

@@ -255,7 +255,7 @@ pub fn capget(cx: &mut Cx, call: &Call) -> Outcome {
         Err(Errno::EINVAL) if data == 0 => return Effect::ok(),
         sets => sets?,
     };
-    let pid = cx.mem.read_u32(header + 4)? as i32;
+    let pid = cx.mem.read_u32(header.wrapping_add(4))? as i32;
     if pid < 0 {
         return Err(Errno::EINVAL);
     }
@@ -270,7 +270,7 @@ pub fn capget(cx: &mut Cx, call: &Call) -> Outcome {
 pub fn capset(cx: &mut Cx, call: &Call) -> Outcome {
     let (header, data) = (call.word(0), call.word(1));
     let sets = capability_sets(cx, header)?;
-    let pid = cx.mem.read_u32(header + 4)? as i32;
+    let pid = cx.mem.read_u32(header.wrapping_add(4))? as i32;
     if pid != 0 && !is_self(cx, pid) {
         return Err(Errno::EPERM);
     }
@@ -280,6 +280,50 @@ pub fn capset(cx: &mut Cx, call: &Call) -> Outcome {
     }
     Effect::ok()
 }
+
+/// `wait4(pid, status, options, usage)`: the process never has children.
+pub fn wait4(_: &mut Cx, call: &Call) -> Outcome {
+    let known = (libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED) as u32 | CLONE_OPTIONS;
+    Err(match call.int(0) {
+        _ if call.uint(2) & !known != 0 => Errno::EINVAL,
+        i32::MIN => Errno::ESRCH,
+        _ => Errno::ECHILD,
+    })
+}
+
+/// `waitid(which, id, info, options, usage)`: the process never has children.
+pub fn waitid(cx: &mut Cx, call: &Call) -> Outcome {
+    let events = (libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED) as u32;
+    let known = (libc::WNOHANG | libc::WNOWAIT) as u32 | events | CLONE_OPTIONS;
+    let options = call.uint(3);
+    let refusal = match options & !known != 0 || options & events == 0 {
+        true => Errno::EINVAL,
+        false => no_child(call),
+    };
+    // The place for the answer is cleared even if there is none.
+    if call.word(2) != 0 {
+        cx.mem.write(call.word(2), &[0; WAITED_SIZE])?;
+    }
+    Err(refusal)
+}
+
+/// As far as the kernel fills in `siginfo_t` for a child.
+const WAITED_SIZE: usize = 28;
+
+fn no_child(call: &Call) -> Errno {
+    let id = call.int(1);
+    match call.uint(0) {
+        libc::P_ALL => Errno::ECHILD,
+        libc::P_PID if id > 0 => Errno::ECHILD,
+        libc::P_PGID if id >= 0 => Errno::ECHILD,
+        // There are no descriptors of processes.
+        libc::P_PIDFD if id >= 0 => Errno::EBADF,
+        _ => Errno::EINVAL,
+    }
+}
+
+/// `__WNOTHREAD`, `__WCLONE` and `__WALL`.
+const CLONE_OPTIONS: u32 = 0xe000_0000;
 
 #[cfg(test)]
 mod tests;

@@ -116,6 +116,8 @@ fn prepare(cx: &mut Cx, call: &Call, writes: bool, positional: bool) -> Prepared
     } else {
         description.readable()
     };
+    let has_offset = matches!(call.sysno, Sysno::preadv2 | Sysno::pwritev2) && call.long(3) != -1;
+    let positional = positional || has_offset;
     if is_channel(&description.kind)
         && allowed
         && !positional
@@ -147,28 +149,111 @@ pub fn prepare_pwrite(cx: &mut Cx, call: &Call) -> Prepared {
 }
 
 /// Reads into a list of buffers and blocks where the description must.
-fn read_into(cx: &mut Cx, fd: i32, buffers: &[(u64, usize)], offset: Option<u64>, nowait: bool) -> Outcome {
+pub(super) fn read_into(
+    cx: &mut Cx,
+    fd: i32,
+    buffers: &[(u64, usize)],
+    offset: Option<u64>,
+    nowait: bool,
+) -> Outcome {
+    check_usable(cx, fd, false, offset.is_some())?;
+    let total = channels::io::total(buffers);
+    check_place(buffers, offset, total)?;
     let (ofd, description) = cx.model.files.lookup(fd)?;
-    if is_channel(&description.kind) && description.readable() && offset.is_none() && !nowait {
+    if is_channel(&description.kind) && offset.is_none() && !nowait {
         return channels::read(cx, ofd, buffers);
     }
-    let bytes = read_some(cx, ofd, channels::io::total(buffers), offset)?;
-    channels::io::scatter(cx.mem, buffers, 0, &bytes)?;
-    Ok(Effect::Done(bytes.len() as i64))
+    let is_file = matches!(description.kind, Kind::File(_));
+    let before = standing(cx, ofd);
+    let bytes = read_some(cx, ofd, total, offset)?;
+    if !is_file {
+        channels::io::scatter(cx.mem, buffers, 0, &bytes)?;
+        return Ok(Effect::Done(bytes.len() as i64));
+    }
+    // A file is read as far as there is memory for it.
+    let mut done = 0;
+    for &(addr, len) in buffers {
+        let piece = &bytes[done..bytes.len().min(done + len)];
+        let written = cx.mem.write_some(addr, piece);
+        done += written;
+        if written < piece.len() {
+            break;
+        }
+    }
+    if done < bytes.len() {
+        if done == 0 {
+            data::set_offset(cx, ofd, before);
+            return Err(Errno::EFAULT);
+        }
+        if offset.is_none() {
+            data::set_offset(cx, ofd, before + done as u64);
+        }
+    }
+    Ok(Effect::Done(done as i64))
 }
 
 /// Writes a list of buffers and blocks where the description must.
-fn write_from(cx: &mut Cx, fd: i32, buffers: &[(u64, usize)], offset: Option<u64>, nowait: bool) -> Outcome {
+pub(super) fn write_from(
+    cx: &mut Cx,
+    fd: i32,
+    buffers: &[(u64, usize)],
+    offset: Option<u64>,
+    nowait: bool,
+) -> Outcome {
+    check_usable(cx, fd, true, offset.is_some())?;
+    let total = channels::io::total(buffers);
+    check_place(buffers, offset, total)?;
     let (ofd, description) = cx.model.files.lookup(fd)?;
-    if !description.writable() {
-        return Err(Errno::EBADF);
-    }
     if is_channel(&description.kind) && offset.is_none() && !nowait {
         return channels::write(cx, ofd, buffers);
     }
-    let bytes = channels::io::gather(cx.mem, buffers)?;
+    let bytes = match &description.kind {
+        // Nobody looks at what goes there.
+        Kind::File(file) if matches!(file.class, Class::Null | Class::Zero) => {
+            return Ok(Effect::Done(total as i64));
+        }
+        Kind::File(file) if file.class == Class::Regular => gather_some(cx, buffers, total)?,
+        _ => channels::io::gather(cx.mem, buffers)?,
+    };
     let written = write_some(cx, ofd, &bytes, offset)?;
     Ok(Effect::Done(written as i64))
+}
+
+/// Where a description stands.
+fn standing(cx: &Cx, ofd: OfdId) -> u64 {
+    match cx.model.files.get(ofd).map(|description| &description.kind) {
+        Some(Kind::File(file)) => file.offset,
+        _ => 0,
+    }
+}
+
+/// As much as there is memory for, which is what a file is given.
+fn gather_some(cx: &Cx, buffers: &[(u64, usize)], total: usize) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::new();
+    for &(addr, len) in buffers {
+        let len = len.min(total - bytes.len());
+        let piece = cx.mem.read_some(addr, len);
+        let is_whole = piece.len() == len;
+        bytes.extend(piece);
+        if !is_whole {
+            break;
+        }
+    }
+    if bytes.is_empty() && total > 0 {
+        return Err(Errno::EFAULT);
+    }
+    Ok(bytes)
+}
+
+/// What the kernel asks of buffers and of a position before it looks at the file.
+fn check_place(buffers: &[(u64, usize)], offset: Option<u64>, total: usize) -> Result<(), Errno> {
+    if !channels::io::reachable(buffers) {
+        return Err(Errno::EFAULT);
+    }
+    match offset {
+        Some(offset) if (offset.wrapping_add(total as u64) as i64) < 0 => Err(Errno::EINVAL),
+        _ => Ok(()),
+    }
 }
 
 /// The offset argument of `pread` and its kin: negative ones are refused.
@@ -180,20 +265,24 @@ fn offset_argument(value: u64) -> Result<Option<u64>, Errno> {
 }
 
 pub fn read(cx: &mut Cx, call: &Call) -> Outcome {
+    check_usable(cx, call.fd(0), false, false)?;
     read_into(cx, call.fd(0), &[(call.word(1), count(call, 2)?)], None, false)
 }
 
 pub fn pread64(cx: &mut Cx, call: &Call) -> Outcome {
     let offset = offset_argument(call.word(3))?;
+    check_usable(cx, call.fd(0), false, true)?;
     read_into(cx, call.fd(0), &[(call.word(1), count(call, 2)?)], offset, false)
 }
 
 pub fn write(cx: &mut Cx, call: &Call) -> Outcome {
+    check_usable(cx, call.fd(0), true, false)?;
     write_from(cx, call.fd(0), &[(call.word(1), count(call, 2)?)], None, false)
 }
 
 pub fn pwrite64(cx: &mut Cx, call: &Call) -> Outcome {
     let offset = offset_argument(call.word(3))?;
+    check_usable(cx, call.fd(0), true, true)?;
     write_from(cx, call.fd(0), &[(call.word(1), count(call, 2)?)], offset, false)
 }
 
@@ -206,25 +295,69 @@ fn count(call: &Call, i: usize) -> Result<usize, Errno> {
     Ok(count.min(MAX_RW_COUNT) as usize)
 }
 
+/// What the kernel asks of the description before it looks at the list of buffers.
+fn check_usable(cx: &Cx, fd: i32, writes: bool, positional: bool) -> Result<(), Errno> {
+    let (_, description) = cx.model.files.lookup(fd)?;
+    let is_file = matches!(description.kind, Kind::File(_));
+    if positional && !is_file {
+        return Err(Errno::ESPIPE);
+    }
+    let (allowed, possible) = if writes {
+        (
+            description.writable(),
+            !matches!(
+                description.kind,
+                Kind::TimerFd(_) | Kind::SignalFd(_) | Kind::Epoll(_)
+            ),
+        )
+    } else {
+        (
+            description.readable(),
+            !matches!(description.kind, Kind::Epoll(_)),
+        )
+    };
+    match (allowed, possible) {
+        (false, _) => Err(Errno::EBADF),
+        (true, false) => Err(Errno::EINVAL),
+        (true, true) => Ok(()),
+    }
+}
+
 pub fn readv(cx: &mut Cx, call: &Call) -> Outcome {
+    check_usable(cx, call.fd(0), false, false)?;
     let buffers = cx.mem.read_iovec(call.word(1), call.word(2))?;
+    if channels::io::total(&buffers) == 0 {
+        return Effect::ok();
+    }
     read_into(cx, call.fd(0), &buffers, None, false)
 }
 
 pub fn writev(cx: &mut Cx, call: &Call) -> Outcome {
+    check_usable(cx, call.fd(0), true, false)?;
     let buffers = cx.mem.read_iovec(call.word(1), call.word(2))?;
+    if channels::io::total(&buffers) == 0 {
+        return Effect::ok();
+    }
     write_from(cx, call.fd(0), &buffers, None, false)
 }
 
 pub fn preadv(cx: &mut Cx, call: &Call) -> Outcome {
-    let buffers = cx.mem.read_iovec(call.word(1), call.word(2))?;
     let offset = offset_argument(call.word(3))?;
+    check_usable(cx, call.fd(0), false, true)?;
+    let buffers = cx.mem.read_iovec(call.word(1), call.word(2))?;
+    if channels::io::total(&buffers) == 0 {
+        return Effect::ok();
+    }
     read_into(cx, call.fd(0), &buffers, offset, false)
 }
 
 pub fn pwritev(cx: &mut Cx, call: &Call) -> Outcome {
-    let buffers = cx.mem.read_iovec(call.word(1), call.word(2))?;
     let offset = offset_argument(call.word(3))?;
+    check_usable(cx, call.fd(0), true, true)?;
+    let buffers = cx.mem.read_iovec(call.word(1), call.word(2))?;
+    if channels::io::total(&buffers) == 0 {
+        return Effect::ok();
+    }
     write_from(cx, call.fd(0), &buffers, offset, false)
 }
 
@@ -232,27 +365,55 @@ const RWF_KNOWN: i32 =
     libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_NOWAIT | libc::RWF_APPEND;
 
 /// `preadv2` and `pwritev2`: an offset of -1 means the description's own.
-fn offset_and_flags(call: &Call) -> Result<(Option<u64>, i32), Errno> {
-    let flags = call.int(5);
-    if flags & !RWF_KNOWN != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+fn list_of_second_kind(cx: &Cx, call: &Call, writes: bool) -> Result<SecondKind, Errno> {
     let offset = match call.long(3) {
         -1 => None,
         _ => offset_argument(call.word(3))?,
     };
-    Ok((offset, flags))
+    check_usable(cx, call.fd(0), writes, offset.is_some())?;
+    let buffers = cx.mem.read_iovec(call.word(1), call.word(2))?;
+    let flags = call.int(5);
+    let (_, description) = cx.model.files.lookup(call.fd(0))?;
+    let has_no_flags = writes && matches!(description.kind, Kind::EventFd(_));
+    let known = if has_no_flags { libc::RWF_HIPRI } else { RWF_KNOWN };
+    if flags & !known != 0 && channels::io::total(&buffers) > 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    Ok(SecondKind {
+        buffers,
+        offset,
+        flags,
+    })
+}
+
+/// The arguments of `preadv2` and `pwritev2`.
+struct SecondKind {
+    buffers: Vec<(u64, usize)>,
+    offset: Option<u64>,
+    flags: i32,
 }
 
 pub fn preadv2(cx: &mut Cx, call: &Call) -> Outcome {
-    let buffers = cx.mem.read_iovec(call.word(1), call.word(2))?;
-    let (offset, flags) = offset_and_flags(call)?;
+    let SecondKind {
+        buffers,
+        offset,
+        flags,
+    } = list_of_second_kind(cx, call, false)?;
+    if channels::io::total(&buffers) == 0 {
+        return Effect::ok();
+    }
     read_into(cx, call.fd(0), &buffers, offset, flags & libc::RWF_NOWAIT != 0)
 }
 
 pub fn pwritev2(cx: &mut Cx, call: &Call) -> Outcome {
-    let buffers = cx.mem.read_iovec(call.word(1), call.word(2))?;
-    let (offset, flags) = offset_and_flags(call)?;
+    let SecondKind {
+        buffers,
+        offset,
+        flags,
+    } = list_of_second_kind(cx, call, true)?;
+    if channels::io::total(&buffers) == 0 {
+        return Effect::ok();
+    }
     let nowait = flags & libc::RWF_NOWAIT != 0;
     if flags & libc::RWF_APPEND == 0 {
         return write_from(cx, call.fd(0), &buffers, offset, nowait);

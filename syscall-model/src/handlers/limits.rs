@@ -21,13 +21,13 @@ fn resource(raw: u32) -> Result<usize, Errno> {
 fn read_limit(cx: &Cx, addr: u64) -> Result<Limit, Errno> {
     Ok(Limit {
         soft: cx.mem.read_u64(addr)?,
-        hard: cx.mem.read_u64(addr + 8)?,
+        hard: cx.mem.read_u64(addr.wrapping_add(8))?,
     })
 }
 
 fn write_limit(cx: &mut Cx, addr: u64, limit: Limit) -> Result<(), Errno> {
     cx.mem.write_u64(addr, limit.soft)?;
-    cx.mem.write_u64(addr + 8, limit.hard)?;
+    cx.mem.write_u64(addr.wrapping_add(8), limit.hard)?;
     Ok(())
 }
 
@@ -54,8 +54,8 @@ pub fn getrlimit(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 pub fn setrlimit(cx: &mut Cx, call: &Call) -> Outcome {
-    let resource = resource(call.uint(0))?;
     let limit = read_limit(cx, call.word(1))?;
+    let resource = resource(call.uint(0))?;
     set(cx, resource, limit)?;
     Effect::ok()
 }
@@ -63,13 +63,16 @@ pub fn setrlimit(cx: &mut Cx, call: &Call) -> Outcome {
 /// `prlimit64(pid, resource, new, old)`.
 pub fn prlimit64(cx: &mut Cx, call: &Call) -> Outcome {
     let (pid, new, old) = (call.int(0), call.word(2), call.word(3));
-    let resource = resource(call.uint(1))?;
+    let limit = match new {
+        0 => None,
+        new => Some(read_limit(cx, new)?),
+    };
     if !is_self(cx, pid) {
         return Err(Errno::ESRCH);
     }
+    let resource = resource(call.uint(1))?;
     let before = cx.model.process.limits[resource];
-    if new != 0 {
-        let limit = read_limit(cx, new)?;
+    if let Some(limit) = limit {
         set(cx, resource, limit)?;
     }
     if old != 0 {

@@ -48,6 +48,13 @@ fn locked_file(cx: &Cx, ofd: OfdId) -> Result<((u64, u64), u64, u64), Errno> {
             let key = cx.model.fs.key(&file.node).unwrap_or((0, u64::from(ofd.0)));
             Ok((key, file.offset, size))
         }
+        // The kernel has one inode for all of these.
+        Some(Kind::EventFd(_) | Kind::TimerFd(_) | Kind::SignalFd(_) | Kind::Epoll(_)) => {
+            Ok(((0, u64::MAX), 0, 0))
+        }
+        Some(Kind::PipeReader(id) | Kind::PipeWriter(id) | Kind::Socket(id)) => {
+            Ok(((1, u64::from(id.0)), 0, 0))
+        }
         _ => Ok(((0, u64::from(ofd.0)), 0, 0)),
     }
 }
@@ -71,6 +78,14 @@ pub fn prepare_flock(cx: &mut Cx, call: &Call) -> Prepared {
 }
 
 pub fn flock(cx: &mut Cx, call: &Call) -> Outcome {
+    const LOCK_MAND: i32 = 32;
+    let kind = call.int(1) & !libc::LOCK_NB;
+    if call.int(1) & LOCK_MAND != 0 {
+        return Effect::ok();
+    }
+    if ![libc::LOCK_SH, libc::LOCK_EX, libc::LOCK_UN].contains(&kind) {
+        return Err(Errno::EINVAL);
+    }
     let request = flock_request(cx, call)?;
     match call.int(1) & !libc::LOCK_NB {
         libc::LOCK_UN => {
@@ -108,14 +123,14 @@ fn record_request(cx: &Cx, call: &Call) -> Result<(LockRequest, i32), Errno> {
     let kinds = cx.mem.read_u32(at)?;
     let (kind, whence) = (i32::from(kinds as i16), i32::from((kinds >> 16) as i16));
     let (start, len) = (
-        cx.mem.read_u64(at + START_AT)? as i64,
-        cx.mem.read_u64(at + LEN_AT)? as i64,
+        cx.mem.read_u64(at.wrapping_add(START_AT))? as i64,
+        cx.mem.read_u64(at.wrapping_add(LEN_AT))? as i64,
     );
     let description_lock = matches!(
         call.int(1),
         libc::F_OFD_GETLK | libc::F_OFD_SETLK | libc::F_OFD_SETLKW
     );
-    if description_lock && cx.mem.read_u32(at + PID_AT)? != 0 {
+    if description_lock && cx.mem.read_u32(at.wrapping_add(PID_AT))? != 0 {
         return Err(Errno::EINVAL);
     }
     let (file, offset, size) = locked_file(cx, ofd)?;
@@ -168,6 +183,7 @@ pub fn record_lock(cx: &mut Cx, call: &Call) -> Outcome {
         _ => return Err(Errno::EINVAL),
     };
     match call.int(1) {
+        libc::F_GETLK if kind == libc::F_UNLCK => Err(Errno::EINVAL),
         libc::F_GETLK | libc::F_OFD_GETLK => report(cx, call.word(2), &request),
         _ if !permitted => Err(Errno::EBADF),
         _ if kind == libc::F_UNLCK => {
@@ -204,8 +220,8 @@ fn report(cx: &mut Cx, at: u64, request: &LockRequest) -> Outcome {
         other.end - other.start
     };
     cx.mem.write_u32(at, kind as u32)?;
-    cx.mem.write_u64(at + START_AT, other.start)?;
-    cx.mem.write_u64(at + LEN_AT, len)?;
-    cx.mem.write_u32(at + PID_AT, pid as u32)?;
+    cx.mem.write_u64(at.wrapping_add(START_AT), other.start)?;
+    cx.mem.write_u64(at.wrapping_add(LEN_AT), len)?;
+    cx.mem.write_u32(at.wrapping_add(PID_AT), pid as u32)?;
     Effect::ok()
 }

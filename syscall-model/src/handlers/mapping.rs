@@ -2,6 +2,7 @@
 //! [`shared`](crate::fs::flush_all) for how shared mappings still show the file.
 
 use crate::call::Call;
+use crate::channels;
 use crate::effect::{Effect, MapFile, MapSource, Outcome, Prepared};
 use crate::fd::Kind;
 use crate::fs::{Class, NodeId, OpenFile, SharedMapping, data, shared};
@@ -13,8 +14,8 @@ use syscalls::Errno;
 
 const PAGE: u64 = 4096;
 const MAP_TYPE: i32 = 0x0f;
-/// The size of the address space.
-const ADDRESSES: u64 = 1 << 47;
+/// The first address that is no program's (`TASK_SIZE`).
+const BEYOND: u64 = 0x7fff_ffff_f000;
 
 /// Anonymous memory is nobody else's business; a mapped file is read.
 pub fn prepare_mmap(cx: &mut Cx, call: &Call) -> Prepared {
@@ -35,8 +36,40 @@ fn private_anonymous(call: &Call) -> Effect {
     Effect::KernelWith(args)
 }
 
+/// What the kernel asks of every mapping, in its order.
+fn check_new(cx: &Cx, call: &Call) -> Result<(), Errno> {
+    let (addr, len, flags, offset) = (call.word(0), call.word(1), call.int(3), call.word(5));
+    if offset % PAGE != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if flags & libc::MAP_ANONYMOUS == 0 {
+        cx.model.files.lookup(call.fd(4))?;
+    }
+    let whole = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
+    if whole == 0 {
+        return Err(if len == 0 { Errno::EINVAL } else { Errno::ENOMEM });
+    }
+    if whole > BEYOND {
+        return Err(Errno::ENOMEM);
+    }
+    if flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0 {
+        if addr > BEYOND - whole {
+            return Err(Errno::ENOMEM);
+        }
+        if addr % PAGE != 0 {
+            return Err(Errno::EINVAL);
+        }
+    }
+    let is_file = flags & libc::MAP_ANONYMOUS == 0;
+    if is_file && offset.checked_add(whole).is_none_or(|end| end > i64::MAX as u64) {
+        return Err(Errno::EOVERFLOW);
+    }
+    Ok(())
+}
+
 pub fn mmap(cx: &mut Cx, call: &Call) -> Outcome {
     let flags = call.int(3);
+    check_new(cx, call)?;
     let shared = match flags & MAP_TYPE {
         libc::MAP_PRIVATE => false,
         libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE => true,
@@ -53,26 +86,25 @@ pub fn mmap(cx: &mut Cx, call: &Call) -> Outcome {
         });
     }
     let (len, prot, offset) = (call.word(1), call.int(2), call.word(5));
-    if offset % PAGE != 0 || len == 0 {
-        return Err(Errno::EINVAL);
-    }
-    if len > ADDRESSES {
-        return Err(Errno::ENOMEM);
-    }
     if flags & libc::MAP_FIXED_NOREPLACE != 0 && cx.model.fs.shared_in(call.word(0), len) {
         return Err(Errno::EEXIST);
     }
     let (_, description) = cx.model.files.lookup(call.fd(4))?;
-    let Kind::File(file) = &description.kind else {
-        return Err(Errno::ENODEV);
-    };
-    if file.class == Class::Path {
-        return Err(Errno::EBADF);
-    }
     let writable_shared = shared && prot & libc::PROT_WRITE != 0;
     if !description.readable() || writable_shared && !description.writable() {
         return Err(Errno::EACCES);
     }
+    let Kind::File(file) = &description.kind else {
+        // What comes in on TCP could be mapped, but only to be read; nobody does.
+        let writes = prot & (libc::PROT_WRITE | libc::PROT_EXEC) != 0;
+        let is_tcp =
+            matches!(description.kind, Kind::Socket(id) if channels::control::is_stream(cx.model, id));
+        return Err(if is_tcp && writes {
+            Errno::EPERM
+        } else {
+            Errno::ENODEV
+        });
+    };
     match file.class {
         Class::Regular => {}
         Class::Zero => return Ok(private_anonymous(call)),
@@ -154,8 +186,25 @@ pub fn msync(cx: &mut Cx, call: &Call) -> Outcome {
     {
         return Err(Errno::EINVAL);
     }
+    // A length that comes to nothing by being rounded up is none.
+    let len = call.word(1).checked_next_multiple_of(PAGE).unwrap_or_default();
+    let end = call.word(0).checked_add(len).ok_or(Errno::ENOMEM)?;
     shared::flush_all(cx)?;
-    Effect::ok()
+    // The kernel has nothing to write back, but knows what is mapped.
+    Ok(match end > call.word(0) {
+        true => Effect::Kernel,
+        false => Effect::Done(0),
+    })
+}
+
+/// Is there memory everywhere between these addresses?
+pub(super) fn is_mapped(cx: &Cx, start: u64, end: u64) -> bool {
+    let mut byte = [0];
+    let mut pages = (start..end).step_by(PAGE as usize);
+    // What lies beyond the end of its file is mapped, but nothing can be read there.
+    pages.all(|page| {
+        page < BEYOND && (cx.mem.peek(page, &mut byte).is_ok() || cx.model.fs.shared_in(page, PAGE))
+    })
 }
 
 /// Only mappings of files that are kept in step with them are anybody else's business.
@@ -167,6 +216,12 @@ pub fn prepare_shared(cx: &mut Cx, call: &Call) -> Prepared {
 }
 
 pub fn munmap(cx: &mut Cx, call: &Call) -> Outcome {
+    let (start, len) = (call.word(0), call.word(1));
+    let whole = len.checked_next_multiple_of(PAGE).unwrap_or_default();
+    // What the kernel refuses must leave the model's own mappings alone.
+    if !start.is_multiple_of(PAGE) || whole == 0 || start > BEYOND || whole > BEYOND - start {
+        return Err(Errno::EINVAL);
+    }
     shared::unmap(cx, call.word(0), call.word(1))?;
     Ok(Effect::Kernel)
 }

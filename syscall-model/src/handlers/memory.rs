@@ -4,9 +4,11 @@
 use crate::call::Call;
 use crate::effect::{Effect, Outcome};
 use crate::handlers::mapping;
-use crate::memory::GuestMemoryExt;
+use crate::memory::{GuestMemoryExt, check_reachable};
 use crate::model::Cx;
-use syscalls::Errno;
+use syscalls::{Errno, Sysno};
+
+const PAGE: u64 = 4096;
 
 /// `madvise(addr, len, advice)`. Advice that changes what a fork copies would tear holes into snapshots;
 /// advice that merges, poisons or offlines pages is not a program's to give here. `EINVAL` is what a kernel
@@ -46,7 +48,6 @@ pub fn madvise(cx: &mut Cx, call: &Call) -> Outcome {
 
 /// `mincore`: whether a page is resident depends on the machine; all of it is, as far as the program sees.
 pub fn mincore(cx: &mut Cx, call: &Call) -> Outcome {
-    const PAGE: u64 = 4096;
     /// Bounds what one call can make us build.
     const MOST: u64 = 1 << 20;
     let (addr, len) = (call.word(0), call.word(1));
@@ -54,22 +55,56 @@ pub fn mincore(cx: &mut Cx, call: &Call) -> Outcome {
         return Err(Errno::EINVAL);
     }
     let pages = len.div_ceil(PAGE);
-    if pages > MOST {
-        return Err(Errno::ENOMEM);
+    check_reachable(addr, len).map_err(|_| Errno::ENOMEM)?;
+    check_reachable(call.word(2), pages)?;
+    // Unmapped memory is told by an error, which programs use to probe for it.
+    let is_there = |page: &u64| mapping::is_mapped(cx, addr + page * PAGE, addr + (page + 1) * PAGE);
+    let mapped = (0..pages.min(MOST)).take_while(is_there).count();
+    if mapped > 0 {
+        cx.mem.write(call.word(2), &vec![1; mapped])?;
     }
-    for page in 0..pages {
-        // Unmapped memory is told by an error, which programs use to probe for it.
-        if cx.mem.read_vec(addr + page * PAGE, 1).is_err() {
-            return Err(Errno::ENOMEM);
-        }
+    match mapped as u64 == pages {
+        true => Effect::ok(),
+        false => Err(Errno::ENOMEM),
     }
-    cx.mem.write(call.word(2), &vec![1; pages as usize])?;
-    Effect::ok()
+}
+
+/// The pages that a call of the `mlock` family means.
+fn pages_of(call: &Call) -> Result<std::ops::Range<u64>, Errno> {
+    let start = call.word(0) / PAGE * PAGE;
+    let len = call.word(1).wrapping_add(call.word(0) % PAGE);
+    let len = len.checked_next_multiple_of(PAGE).unwrap_or_default();
+    match start.checked_add(len) {
+        Some(end) => Ok(start..end),
+        None => Err(Errno::EINVAL),
+    }
 }
 
 /// `mlock` and its kin promise that memory is not paged out. Nothing the program sees depends on it, and a
 /// lock would not survive a fork.
-pub fn mlock(_: &mut Cx, _: &Call) -> Outcome {
+pub fn mlock(cx: &mut Cx, call: &Call) -> Outcome {
+    const MLOCK_ONFAULT: u32 = 1;
+    let is_second = call.sysno == Sysno::mlock2;
+    if is_second && call.uint(2) & !MLOCK_ONFAULT != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let later = is_second && call.uint(2) & MLOCK_ONFAULT != 0;
+    let pages = pages_of(call)?;
+    // All of it is brought in, which takes the right to read it.
+    let mut starts = pages.clone().step_by(PAGE as usize);
+    let readable = later || starts.all(|page| cx.mem.peek(page, &mut [0]).is_ok());
+    match readable && mapping::is_mapped(cx, pages.start, pages.end) {
+        true => Effect::ok(),
+        false => Err(Errno::ENOMEM),
+    }
+}
+
+/// Nothing is locked, so nothing is undone; the kernel knows what is mapped.
+pub fn munlock(_: &mut Cx, _: &Call) -> Outcome {
+    Ok(Effect::Kernel)
+}
+
+pub fn munlockall(_: &mut Cx, _: &Call) -> Outcome {
     Effect::ok()
 }
 
@@ -110,7 +145,7 @@ pub fn get_mempolicy(cx: &mut Cx, call: &Call) -> Outcome {
         let nodes = u64::from(flags & MPOL_F_MEMS_ALLOWED != 0);
         for word in 0..words {
             cx.mem
-                .write_u64(mask + 8 * word, if word == 0 { nodes } else { 0 })?;
+                .write_u64(mask.wrapping_add(8 * word), if word == 0 { nodes } else { 0 })?;
         }
     }
     Effect::ok()

@@ -12,8 +12,9 @@ use crate::channels::{ChannelId, Use, named, netlink, touches};
 use crate::clock::Nanos;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::OfdId;
-use crate::memory::GuestMemoryExt;
+use crate::memory::{GuestMemoryExt, check_reachable};
 use crate::model::Cx;
+use crate::net::observe::Observation;
 use crate::net::{Endpoint, interfaces};
 use crate::object::{Object, Touch};
 use crate::signals::Signals;
@@ -21,6 +22,7 @@ use crate::wait::{Wait, Wake};
 use std::net::IpAddr;
 use syscalls::{Errno, Sysno};
 
+const MSGHDR_SIZE: usize = 56;
 const MMSGHDR_SIZE: u64 = 64;
 const MMSGHDR_LEN: u64 = 56;
 /// The kernel sends and receives no more messages in one call.
@@ -41,18 +43,22 @@ struct Header {
 
 impl Header {
     fn read(cx: &Cx, at: u64) -> Result<Self, Errno> {
-        let (iov, count) = (cx.mem.read_u64(at + 16)?, cx.mem.read_u64(at + 24)?);
+        cx.mem.read_vec(at, MSGHDR_SIZE)?;
+        let (iov, count) = (
+            cx.mem.read_u64(at.wrapping_add(16))?,
+            cx.mem.read_u64(at.wrapping_add(24))?,
+        );
         if count > 1024 {
             return Err(Errno::EMSGSIZE);
         }
         Ok(Self {
             at,
             name: cx.mem.read_u64(at)?,
-            name_len: cx.mem.read_u32(at + 8)?,
-            name_len_at: at + 8,
+            name_len: cx.mem.read_u32(at.wrapping_add(8))?,
+            name_len_at: at.wrapping_add(8),
             iov: cx.mem.read_iovec(iov, count)?,
-            control: cx.mem.read_u64(at + 32)?,
-            control_len: cx.mem.read_u64(at + 40)? as usize,
+            control: cx.mem.read_u64(at.wrapping_add(32))?,
+            control_len: cx.mem.read_u64(at.wrapping_add(40))? as usize,
         })
     }
 
@@ -86,6 +92,15 @@ fn flags(call: &Call) -> i32 {
     }
 }
 
+/// One flag is for programs of 32 bits only.
+fn check_flags(call: &Call) -> Result<(), Errno> {
+    const COMPAT: i32 = i32::MIN;
+    match flags(call) & COMPAT {
+        0 => Ok(()),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
 fn prepare(cx: &mut Cx, call: &Call, how: Use, wait: impl Fn(OfdId, Option<Nanos>) -> Wait) -> Prepared {
     let Ok((ofd, id)) = socket_of(cx, call.fd(0)) else {
         return Prepared::visible(vec![Touch::read(Object::FdTable)]);
@@ -98,7 +113,12 @@ fn prepare(cx: &mut Cx, call: &Call, how: Use, wait: impl Fn(OfdId, Option<Nanos
     cx.thread().deadline = deadline;
     // What is never there is not waited for.
     let at_once = libc::MSG_DONTWAIT | libc::MSG_OOB | libc::MSG_ERRQUEUE;
-    let waits = blocking(cx.model, ofd) && flags(call) & at_once == 0;
+    let has_place = match call.sysno {
+        Sysno::sendto | Sysno::recvfrom => io::reachable(&Header::plain(call).iov),
+        _ => Header::read(cx, call.word(1)).is_ok(),
+    };
+    let waits =
+        blocking(cx.model, ofd) && flags(call) & at_once == 0 && io::can_wait(cx.model, ofd) && has_place;
     let mut touched = touches(cx.model, ofd, how);
     let asks_kernel = cx
         .model
@@ -131,6 +151,9 @@ pub fn prepare_send(cx: &mut Cx, call: &Call) -> Prepared {
         }
         prepared.touches.extend(gone_on_from(cx, call.fd(0), id, &header));
     }
+    if let Ok((ofd, _)) = socket_of(cx, call.fd(0)) {
+        prepared.observes = io::writes(cx.model, ofd);
+    }
     prepared
 }
 
@@ -149,16 +172,43 @@ fn gone_on_from(cx: &Cx, fd: i32, id: ChannelId, header: &Header) -> Option<Touc
 }
 
 pub fn prepare_receive(cx: &mut Cx, call: &Call) -> Prepared {
-    prepare(cx, call, Use::Read, io::read_wait)
+    let mut prepared = prepare(cx, call, Use::Read, io::read_wait);
+    if let Ok((_, id)) = socket_of(cx, call.fd(0)) {
+        let may_fail = prepared.wait.is_none();
+        prepared.observes = receives(cx, call, id, may_fail);
+    }
+    prepared
+}
+
+/// What a receive can tell of arrivals.
+fn receives(cx: &Cx, call: &Call, socket: ChannelId, may_fail: bool) -> Option<Observation> {
+    let header = match call.sysno {
+        Sysno::recvfrom => Ok(Header::plain(call)),
+        _ => Header::read(cx, call.word(1)),
+    };
+    let max = io::total(&header.ok()?.iov);
+    Some(Observation::Receive {
+        socket,
+        max,
+        least: least(cx, socket, max, flags(call)),
+        may_fail,
+        peeks: flags(call) & libc::MSG_PEEK != 0,
+        datagrams: match call.sysno {
+            Sysno::recvmmsg => call.uint(2).min(MAX_MESSAGES),
+            _ => 1,
+        },
+    })
 }
 
 /// `sendto(fd, buf, len, flags, addr, addrlen)`.
 pub fn sendto(cx: &mut Cx, call: &Call) -> Outcome {
+    check_reachable(call.word(1), call.word(2).min(io::MAX_TRANSFER as u64))?;
     send(cx, call.fd(0), &Header::to(call), flags(call))
 }
 
 /// `sendmsg(fd, msg, flags)`.
 pub fn sendmsg(cx: &mut Cx, call: &Call) -> Outcome {
+    check_flags(call)?;
     socket_of(cx, call.fd(0))?;
     let header = Header::read(cx, call.word(1))?;
     send(cx, call.fd(0), &header, flags(call))
@@ -174,13 +224,28 @@ fn send(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
     if flags & libc::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    let data = io::gather(cx.mem, &header.iov)?;
+    let socket = object(cx, fd)?;
+    if socket.style != Style::Stream
+        && !socket.is_inet()
+        && io::total(&header.iov) > socket.options.send_buffer.saturating_sub(32)
+    {
+        return Err(Errno::EMSGSIZE);
+    }
+    let data = match io::gather(cx.mem, &header.iov) {
+        Ok(data) => data,
+        Err(fault) => return Err(io::refusal(cx.model, ofd, 0).unwrap_or(fault)),
+    };
     let before = cx.thread().progress as usize;
     // What went out already took the descriptors with it.
     let rights = match before {
         0 => control::read_rights(cx, header.control, header.control_len)?,
         _ => Vec::new(),
     };
+    if !rights.is_empty() && matches!(object(cx, fd)?.link, Link::Peer(_)) {
+        return Ok(Effect::Unsupported(
+            "it sends descriptors (SCM_RIGHTS) to a peer, which is another process: the program has none that the kernel knows".to_owned(),
+        ));
+    }
     let rest = data.get(before..).unwrap_or_default();
     let sent = match to {
         Some(to) => named::send_datagram(cx.model, id, to, rest),
@@ -214,6 +279,11 @@ fn connect_first(cx: &mut Cx, fd: i32, header: &Header) -> Result<(), Errno> {
 
 /// A connection takes no other address; a datagram of the Internet goes where it says.
 fn check_destination(cx: &Cx, fd: i32, header: &Header) -> Result<Option<Endpoint>, Errno> {
+    let is_datagram = object(cx, fd).is_ok_and(|socket| socket.style == Style::Datagram && socket.is_inet());
+    // An address of no length is one to `sendto`.
+    if header.name != 0 && header.name_len == 0 && header.at == 0 && is_datagram {
+        return Err(Errno::EINVAL);
+    }
     if header.name == 0 || header.name_len == 0 {
         return Ok(None);
     }
@@ -230,11 +300,20 @@ fn check_destination(cx: &Cx, fd: i32, header: &Header) -> Result<Option<Endpoin
         // The kernel ignores the address of a sequenced packet.
         (Style::SeqPacket, _) => Ok(None),
         (Style::Datagram, _) => {
-            let to = destination(cx, socket, &raw)?;
-            if socket.is_inet() || named::receiver(cx.model, &to).is_some() {
-                Ok(Some(to))
-            } else {
-                Err(Errno::ECONNREFUSED)
+            let to = match destination(cx, socket, &raw) {
+                Err(Errno::EAFNOSUPPORT) if socket.family == libc::AF_INET6 => return Err(Errno::EINVAL),
+                to => to?,
+            };
+            if socket.is_inet() {
+                return match to.port() {
+                    Some(0) => Err(Errno::EINVAL),
+                    _ => Ok(Some(to)),
+                };
+            }
+            let receiver = named::receiver(cx.model, &to).ok_or(Errno::ECONNREFUSED)?;
+            match cx.model.channels.sockets.get(&receiver) {
+                Some(other) if other.style != socket.style => Err(Errno::EPROTOTYPE),
+                _ => Ok(Some(to)),
             }
         }
     }
@@ -242,6 +321,7 @@ fn check_destination(cx: &Cx, fd: i32, header: &Header) -> Result<Option<Endpoin
 
 /// `recvfrom(fd, buf, len, flags, addr, addrlen)`.
 pub fn recvfrom(cx: &mut Cx, call: &Call) -> Outcome {
+    check_reachable(call.word(1), call.word(2).min(io::MAX_TRANSFER as u64))?;
     let header = Header {
         name: call.word(4),
         name_len_at: call.word(5),
@@ -261,6 +341,7 @@ fn sender(cx: &Cx, fd: i32, from: Option<&Endpoint>) -> Result<Vec<u8>, Errno> {
 
 /// `recvmsg(fd, msg, flags)`.
 pub fn recvmsg(cx: &mut Cx, call: &Call) -> Outcome {
+    check_flags(call)?;
     socket_of(cx, call.fd(0))?;
     let header = Header::read(cx, call.word(1))?;
     receive(cx, call.fd(0), &header, flags(call))
@@ -268,13 +349,15 @@ pub fn recvmsg(cx: &mut Cx, call: &Call) -> Outcome {
 
 fn receive(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
     let (ofd, id) = socket_of(cx, fd)?;
+    let socket = object(cx, fd)?;
+    // There is never any urgent data; datagrams of the Internet do not know what that is.
     if flags & libc::MSG_OOB != 0 {
-        let none_here = io::is_stream(cx.model, id) && object(cx, fd)?.is_inet();
-        return Err(if none_here {
-            Errno::EINVAL
-        } else {
-            Errno::EOPNOTSUPP
-        });
+        match (socket.style, socket.is_inet(), &socket.link) {
+            (Style::Datagram, true, _) => {}
+            (Style::Stream, true, _) if socket.listening.is_some() => return Err(Errno::ENOTCONN),
+            (Style::Stream, ..) => return Err(Errno::EINVAL),
+            _ => return Err(Errno::EOPNOTSUPP),
+        }
     }
     if flags & libc::MSG_ERRQUEUE != 0 {
         return Err(Errno::EAGAIN);
@@ -329,7 +412,19 @@ fn try_receive(
         Ok(got) if got.end && !may_wait && !io::connection_based(cx.model, id) => return Err(Errno::EAGAIN),
         other => other?,
     };
-    if let Err(fault) = io::scatter(cx.mem, iov, before, &got.data) {
+    // TCP throws away what is asked for so.
+    let is_dropped = flags & libc::MSG_TRUNC != 0
+        && cx
+            .model
+            .channels
+            .sockets
+            .get(&id)
+            .is_some_and(|s| s.is_inet() && s.style == Style::Stream);
+    let scattered = match is_dropped {
+        true => Ok(()),
+        false => io::scatter(cx.mem, iov, before, &got.data),
+    };
+    if let Err(fault) = scattered {
         for right in got.rights {
             cx.model.release(right);
         }
@@ -391,8 +486,8 @@ fn tell(cx: &mut Cx, fd: i32, header: &Header, rights: Vec<OfdId>, mut flags: i3
     if out.truncated {
         flags |= libc::MSG_CTRUNC;
     }
-    cx.mem.write_u64(header.at + 40, out.written as u64)?;
-    cx.mem.write_u32(header.at + 48, flags as u32)?;
+    cx.mem.write_u64(header.at.wrapping_add(40), out.written as u64)?;
+    cx.mem.write_u32(header.at.wrapping_add(48), flags as u32)?;
     Ok(())
 }
 
@@ -432,7 +527,7 @@ fn many(cx: &mut Cx, call: &Call, one: impl Fn(&mut Cx, &Header, bool) -> Outcom
             _ if done > 0 => return Ok(Effect::DoneCheckSignals(i64::from(done))),
             other => return other,
         };
-        cx.mem.write_u32(at + MMSGHDR_LEN, len as u32)?;
+        cx.mem.write_u32(at.wrapping_add(MMSGHDR_LEN), len as u32)?;
         let thread = cx.thread();
         thread.messages += 1;
         thread.progress = 0;

@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared};
-use crate::memory::GuestMemoryExt;
+use crate::memory::{GuestMemoryExt, check_reachable};
 use crate::model::Cx;
 use crate::object::{Object, Touch};
 use crate::signals::LAST;
@@ -27,12 +27,14 @@ pub fn getrandom(cx: &mut Cx, call: &Call) -> Outcome {
     {
         return Err(Errno::EINVAL);
     }
-    let mut bytes = vec![0; call.word(1).min(MOST) as usize];
+    let asked = call.word(1).min(MOST);
+    check_reachable(call.word(0), asked)?;
+    let mut bytes = vec![0; asked as usize];
     cx.model.random.fill(&mut bytes);
-    if !bytes.is_empty() {
-        cx.mem.write(call.word(0), &bytes)?;
+    match cx.mem.write_some(call.word(0), &bytes) {
+        0 if asked > 0 => Err(Errno::EFAULT),
+        written => Ok(Effect::Done(written as i64)),
     }
-    Ok(Effect::Done(bytes.len() as i64))
 }
 
 /// A machine with 8 GiB, half of it free: the real figures change from one look to the next.
@@ -45,9 +47,9 @@ pub fn sysinfo(cx: &mut Cx, call: &Call) -> Outcome {
     cx.mem.write(addr, &[0; SIZE])?;
     // uptime, three load averages, total, free, shared, buffers, swap total, swap free, threads, …, unit.
     for (at, value) in [(0, uptime), (32, TOTAL), (40, TOTAL / 2), (80, threads)] {
-        cx.mem.write_u64(addr + at, value)?;
+        cx.mem.write_u64(addr.wrapping_add(at), value)?;
     }
-    cx.mem.write_u32(addr + 104, 1)?;
+    cx.mem.write_u32(addr.wrapping_add(104), 1)?;
     Effect::ok()
 }
 
@@ -120,7 +122,8 @@ fn set_name(cx: &mut Cx, addr: u64) -> Outcome {
     let mut name = [0; 16];
     for (i, byte) in name.iter_mut().take(15).enumerate() {
         // One by one: the string may end just before an unmapped page.
-        cx.mem.read(addr + i as u64, std::slice::from_mut(byte))?;
+        cx.mem
+            .read(addr.wrapping_add(i as u64), std::slice::from_mut(byte))?;
         if *byte == 0 {
             break;
         }

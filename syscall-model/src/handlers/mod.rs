@@ -36,6 +36,7 @@ pub mod timerfd;
 pub mod timers;
 pub mod transfers;
 pub mod volumes;
+pub mod xattr;
 
 use crate::call::Call;
 use crate::effect::Prepared;

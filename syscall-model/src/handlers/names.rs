@@ -96,15 +96,21 @@ pub fn mkdirat(cx: &mut Cx, call: &Call) -> Outcome {
     make_directory(cx, call.fd(0), call.word(1), call.uint(2))
 }
 
-fn make_node(cx: &mut Cx, dirfd: i32, path: u64, mode: u32) -> Outcome {
+fn make_node(cx: &mut Cx, dirfd: i32, path: u64, mode: u32, device: u64) -> Outcome {
+    let is_device = matches!(mode & libc::S_IFMT, libc::S_IFCHR | libc::S_IFBLK);
+    // The device that stands for a file taken away (a whiteout) is none, and anybody may make it.
+    let is_whiteout = mode & libc::S_IFMT == libc::S_IFCHR && device == 0;
     let content = match mode & libc::S_IFMT {
         0 | libc::S_IFREG => Content::File(FileData::default()),
-        libc::S_IFIFO | libc::S_IFSOCK => Content::Other,
-        libc::S_IFCHR | libc::S_IFBLK => return Err(Errno::EPERM),
+        libc::S_IFIFO | libc::S_IFSOCK | libc::S_IFCHR | libc::S_IFBLK => Content::Other,
+        libc::S_IFDIR => return Err(Errno::EPERM),
         _ => return Err(Errno::EINVAL),
     };
     let found = paths::name_at(cx, dirfd, path)?;
     free_name(cx, &found, false)?;
+    if is_device && !is_whiteout {
+        return Err(Errno::EPERM);
+    }
     let file_type = match mode & libc::S_IFMT {
         0 => libc::S_IFREG,
         given => given,
@@ -130,11 +136,11 @@ pub fn make_socket(cx: &mut Cx, path: &[u8]) -> Result<Vec<u8>, Errno> {
 }
 
 pub fn mknod(cx: &mut Cx, call: &Call) -> Outcome {
-    make_node(cx, CWD, call.word(0), call.uint(1))
+    make_node(cx, CWD, call.word(0), call.uint(1), call.word(2))
 }
 
 pub fn mknodat(cx: &mut Cx, call: &Call) -> Outcome {
-    make_node(cx, call.fd(0), call.word(1), call.uint(2))
+    make_node(cx, call.fd(0), call.word(1), call.uint(2), call.word(3))
 }
 
 fn make_symlink(cx: &mut Cx, target: u64, dirfd: i32, path: u64) -> Outcome {
@@ -162,7 +168,10 @@ fn make_link(cx: &mut Cx, node: &NodeId, dirfd: i32, path: u64) -> Outcome {
     if attributes.is_dir() {
         return Err(Errno::EPERM);
     }
-    if matches!(node, NodeId::Virtual(_) | NodeId::Open(_)) {
+    // Devices of this machine have a file system of their own.
+    let is_device = matches!(attributes.file_type(), libc::S_IFCHR | libc::S_IFBLK);
+    let is_elsewhere = is_device && matches!(node, NodeId::Host(_));
+    if is_elsewhere || matches!(node, NodeId::Virtual(_) | NodeId::Open(_)) {
         return Err(Errno::EXDEV);
     }
     let now = cx.file_time();
@@ -295,8 +304,22 @@ pub fn renameat2(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 fn move_entry(cx: &mut Cx, from: (i32, u64), to: (i32, u64), flags: u32) -> Outcome {
-    let from = paths::name_at(cx, from.0, from.1)?;
-    let to = paths::name_at(cx, to.0, to.1)?;
+    // The way to both is found before either name is looked at.
+    let mut both = Vec::new();
+    for (dirfd, path) in [from, to] {
+        cx.mem.read_path(path)?;
+        match paths::name_at(cx, dirfd, path) {
+            Err(errno) if errno != Errno::ENAMETOOLONG => return Err(errno),
+            found => both.push(found),
+        }
+    }
+    let [from, to]: [Result<Found, Errno>; 2] = both.try_into().map_err(|_| Errno::EINVAL)?;
+    for found in [&from, &to] {
+        if found.as_ref().is_ok_and(|found| !found.has_name()) && flags & libc::RENAME_NOREPLACE == 0 {
+            return Err(Errno::EBUSY);
+        }
+    }
+    let (from, to) = (from?, to?);
     let exchange = flags & libc::RENAME_EXCHANGE != 0;
     if !from.has_name() {
         return Err(Errno::EBUSY);
@@ -377,12 +400,31 @@ fn detach(cx: &mut Cx, found: &Found) -> Result<u64, Errno> {
     Ok(ino)
 }
 
+/// A directory that is moved elsewhere gets another parent, which is written into it.
+fn may_change_parent(cx: &Cx, from: &Found, to: &Found) -> Result<(), Errno> {
+    let attributes = cx.view().attributes(&from.existing()?)?;
+    if same(cx, &from.dir, &to.dir)? || cx.view().permits(&attributes, 2) {
+        Ok(())
+    } else {
+        Err(Errno::EACCES)
+    }
+}
+
 fn replace_entry(cx: &mut Cx, from: &Found, to: &Found, is_dir: bool) -> Outcome {
+    let target_is_dir = match &to.node {
+        Some(target) => cx.view().attributes(target)?.is_dir(),
+        None => is_dir,
+    };
+    match (is_dir, target_is_dir) {
+        (true, false) => return Err(Errno::ENOTDIR),
+        (false, true) => return Err(Errno::EISDIR),
+        _ => {}
+    }
+    if is_dir {
+        may_change_parent(cx, from, to)?;
+    }
     if let Some(target) = &to.node {
-        let target_is_dir = cx.view().attributes(target)?.is_dir();
         match (is_dir, target_is_dir) {
-            (true, false) => return Err(Errno::ENOTDIR),
-            (false, true) => return Err(Errno::EISDIR),
             (true, true) if !cx.view().list(target)?.is_empty() => return Err(Errno::ENOTEMPTY),
             _ => take_away(cx, to, target)?,
         }

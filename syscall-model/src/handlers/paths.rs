@@ -12,7 +12,7 @@ pub fn start(cx: &Cx, dirfd: i32) -> Result<NodeId, Errno> {
     if dirfd == libc::AT_FDCWD {
         return cx.view().cwd();
     }
-    match &cx.model.files.lookup(dirfd)?.1.kind {
+    match &cx.model.files.lookup_any(dirfd)?.1.kind {
         Kind::File(file) => Ok(cx.model.fs.current(&file.node)),
         _ => Err(Errno::ENOTDIR),
     }
@@ -30,6 +30,10 @@ pub fn name_at(cx: &Cx, dirfd: i32, addr: u64) -> Result<Found, Errno> {
 
 /// Resolves `path` from `dirfd`.
 pub fn find_last(cx: &Cx, dirfd: i32, path: &[u8], last: Last) -> Result<Found, Errno> {
+    // No name at all is refused before anything is looked at.
+    if path.is_empty() {
+        return Err(Errno::ENOENT);
+    }
     // An absolute path does not look at dirfd at all.
     let start = match path.first() {
         Some(b'/') => cx.view().root()?,
@@ -63,7 +67,7 @@ pub fn node_at(cx: &Cx, dirfd: i32, addr: u64, flags: i32) -> Result<NodeId, Err
 
 /// The node behind a descriptor.
 pub fn node_of(cx: &Cx, fd: i32) -> Result<NodeId, Errno> {
-    let (id, description) = cx.model.files.lookup(fd)?;
+    let (id, description) = cx.model.files.lookup_any(fd)?;
     Ok(match &description.kind {
         Kind::File(file) => cx.model.fs.current(&file.node),
         _ => NodeId::Open(id),

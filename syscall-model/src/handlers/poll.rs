@@ -5,8 +5,8 @@ use super::timed::{self, Patience};
 use crate::call::Call;
 use crate::channels::{Use, touches};
 use crate::effect::{Effect, Outcome, Prepared};
-use crate::fd::{MAX_FDS, PollEvents};
-use crate::memory::GuestMemoryExt;
+use crate::fd::PollEvents;
+use crate::memory::{GuestMemoryExt, check_reachable};
 use crate::model::Cx;
 use crate::wait::{OnSignal, WaitFor};
 use syscalls::{Errno, Sysno};
@@ -22,7 +22,7 @@ const REVENTS: u64 = 6;
 
 fn entries(cx: &Cx, call: &Call) -> Result<Vec<Entry>, Errno> {
     let (addr, count) = (call.word(0), u64::from(call.uint(1)));
-    if count > MAX_FDS as u64 {
+    if count > cx.model.files.limit() as u64 {
         return Err(Errno::EINVAL);
     }
     let raw = cx.mem.read_vec(addr, (count * ENTRY_SIZE) as usize)?;
@@ -59,13 +59,14 @@ fn wait_for(cx: &Cx, entries: &[Entry]) -> Option<WaitFor> {
 }
 
 pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
-    if call.sysno == Sysno::ppoll {
-        timed::swap_mask(cx, call.word(3), call.word(4));
-    }
     await_clients(cx);
     let (Ok(entries), Ok(patience)) = (entries(cx, call), patience(cx, call)) else {
         return Prepared::visible(Vec::new());
     };
+    // A call that is refused lets no signal through.
+    if call.sysno == Sysno::ppoll {
+        timed::swap_mask(cx, call.word(3), call.word(4));
+    }
     let descriptors = entries
         .iter()
         .filter_map(|entry| cx.model.files.descriptor(entry.fd).ok());
@@ -98,6 +99,7 @@ fn look(cx: &mut Cx, call: &Call) -> Outcome {
     {
         return Ok(Effect::Block(wait));
     }
+    check_reachable(call.word(0), found.len() as u64 * ENTRY_SIZE)?;
     for (i, events) in found.iter().enumerate() {
         let at = call.word(0) + i as u64 * ENTRY_SIZE + REVENTS;
         cx.mem.write(at, &(events.bits() as u16).to_le_bytes())?;
@@ -117,7 +119,7 @@ fn ready(cx: &Cx, entry: &Entry) -> PollEvents {
     match cx.model.files.descriptor(entry.fd) {
         Ok(descriptor) => {
             let events = cx.model.poll_as(Some(cx.tid), descriptor.description);
-            events & (entry.events | PollEvents::ERR | PollEvents::HUP)
+            events & (entry.events | PollEvents::ERR | PollEvents::HUP | PollEvents::NVAL)
         }
         Err(_) => PollEvents::NVAL,
     }

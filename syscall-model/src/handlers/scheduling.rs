@@ -73,6 +73,11 @@ fn apply(cx: &mut Cx, tid: Tid, policy: i32, priority: i32) -> Outcome {
     if matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR | SCHED_DEADLINE) {
         return Err(Errno::EPERM);
     }
+    // Who has asked to be served last stays there, but for a privilege.
+    let was_idle = cx.model.thread(tid).scheduling.policy == libc::SCHED_IDLE;
+    if was_idle && policy != libc::SCHED_IDLE && cx.owner().0 != 0 {
+        return Err(Errno::EPERM);
+    }
     let scheduling = &mut cx.model.thread_mut(tid).scheduling;
     scheduling.policy = policy;
     scheduling.priority = priority;
@@ -80,8 +85,11 @@ fn apply(cx: &mut Cx, tid: Tid, policy: i32, priority: i32) -> Outcome {
 }
 
 pub fn sched_setparam(cx: &mut Cx, call: &Call) -> Outcome {
-    let tid = target(cx, call.int(0))?;
+    if call.int(0) < 0 || call.word(1) == 0 {
+        return Err(Errno::EINVAL);
+    }
     let priority = cx.mem.read_u32(call.word(1))? as i32;
+    let tid = target(cx, call.int(0))?;
     let policy = cx.model.thread(tid).scheduling.policy;
     apply(cx, tid, policy, priority)
 }
@@ -94,8 +102,11 @@ pub fn sched_getparam(cx: &mut Cx, call: &Call) -> Outcome {
 
 pub fn sched_setscheduler(cx: &mut Cx, call: &Call) -> Outcome {
     const SCHED_RESET_ON_FORK: i32 = 0x4000_0000;
-    let tid = target(cx, call.int(0))?;
+    if call.int(1) < 0 || call.int(0) < 0 || call.word(2) == 0 {
+        return Err(Errno::EINVAL);
+    }
     let priority = cx.mem.read_u32(call.word(2))? as i32;
+    let tid = target(cx, call.int(0))?;
     apply(cx, tid, call.int(1) & !SCHED_RESET_ON_FORK, priority)
 }
 
@@ -130,9 +141,10 @@ pub fn sched_getattr(cx: &mut Cx, call: &Call) -> Outcome {
     let scheduling = of(cx, call.int(0))?;
     cx.mem.write(attr, &[0; SCHED_ATTR_SIZE as usize])?;
     cx.mem.write_u32(attr, SCHED_ATTR_SIZE)?;
-    cx.mem.write_u32(attr + 4, scheduling.policy as u32)?;
-    cx.mem.write_u32(attr + 16, scheduling.nice as u32)?;
-    cx.mem.write_u32(attr + 20, scheduling.priority as u32)?;
+    cx.mem.write_u32(attr.wrapping_add(4), scheduling.policy as u32)?;
+    cx.mem.write_u32(attr.wrapping_add(16), scheduling.nice as u32)?;
+    cx.mem
+        .write_u32(attr.wrapping_add(20), scheduling.priority as u32)?;
     Effect::ok()
 }
 
@@ -144,9 +156,9 @@ pub fn sched_setattr(cx: &mut Cx, call: &Call) -> Outcome {
         cx.mem.write_u32(attr, SCHED_ATTR_SIZE)?;
         return Err(Errno::E2BIG);
     }
-    let policy = cx.mem.read_u32(attr + 4)? as i32;
-    let nice = cx.mem.read_u32(attr + 16)? as i32;
-    let priority = cx.mem.read_u32(attr + 20)? as i32;
+    let policy = cx.mem.read_u32(attr.wrapping_add(4))? as i32;
+    let nice = cx.mem.read_u32(attr.wrapping_add(16))? as i32;
+    let priority = cx.mem.read_u32(attr.wrapping_add(20))? as i32;
     let current = cx.model.thread(tid).scheduling.nice;
     if policy == libc::SCHED_OTHER && nice < current {
         return Err(Errno::EPERM);
@@ -160,6 +172,7 @@ pub fn sched_setattr(cx: &mut Cx, call: &Call) -> Outcome {
 fn priority_targets(cx: &Cx, which: i32, who: i32) -> Result<Vec<Tid>, Errno> {
     let process = &cx.model.process;
     let all = match which {
+        0 if who < 0 => return Err(Errno::ESRCH),
         0 => return Ok(vec![target(cx, who)?]),
         1 => who == 0 || who as u32 == process.group,
         2 => who == 0 || who as u32 == process.user.real,
@@ -198,6 +211,9 @@ pub fn setpriority(cx: &mut Cx, call: &Call) -> Outcome {
     Effect::ok()
 }
 
+/// The class of those who have asked for none.
+const BEST_EFFORT: i32 = 2;
+const IDLE: i32 = 3;
 const IOPRIO_WHO_PROCESS: i32 = 1;
 const IOPRIO_WHO_USER: i32 = 3;
 
@@ -205,7 +221,20 @@ pub fn ioprio_get(cx: &mut Cx, call: &Call) -> Outcome {
     if !(IOPRIO_WHO_PROCESS..=IOPRIO_WHO_USER).contains(&call.int(0)) {
         return Err(Errno::EINVAL);
     }
-    Ok(Effect::Done(i64::from(of(cx, call.int(1))?.io_priority)))
+    let scheduling = of(cx, call.int(1))?;
+    // Of a group or a user the kernel tells what follows from how nice they are, where nothing was set.
+    let class = match scheduling.policy {
+        libc::SCHED_IDLE => IDLE,
+        _ => BEST_EFFORT,
+    };
+    let follows = (class << 13) | ((scheduling.nice + 20) / 5);
+    Ok(Effect::Done(i64::from(
+        match (call.int(0), scheduling.io_priority) {
+            (IOPRIO_WHO_PROCESS, priority) => priority,
+            (_, 0) => follows,
+            (_, priority) => priority,
+        },
+    )))
 }
 
 pub fn ioprio_set(cx: &mut Cx, call: &Call) -> Outcome {

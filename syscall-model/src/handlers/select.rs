@@ -17,12 +17,14 @@ const ASKED: [PollEvents; 3] = [
         .union(PollEvents::RDNORM)
         .union(PollEvents::RDBAND)
         .union(PollEvents::HUP)
-        .union(PollEvents::ERR),
+        .union(PollEvents::ERR)
+        .union(PollEvents::NVAL),
     PollEvents::OUT
         .union(PollEvents::WRNORM)
         .union(PollEvents::WRBAND)
-        .union(PollEvents::ERR),
-    PollEvents::PRI,
+        .union(PollEvents::ERR)
+        .union(PollEvents::NVAL),
+    PollEvents::PRI.union(PollEvents::NVAL),
 ];
 
 /// The three descriptor sets, as words; a null pointer is an empty set.
@@ -44,7 +46,7 @@ impl Sets {
                 set.push(if addr == 0 {
                     0
                 } else {
-                    cx.mem.read_u64(addr + word * 8)?
+                    cx.mem.read_u64(addr.wrapping_add(word * 8))?
                 });
             }
         }
@@ -79,7 +81,9 @@ fn patience(cx: &Cx, call: &Call) -> Result<Patience, Errno> {
 /// `pselect6` packs pointer and size of the mask into a structure of its own.
 fn mask_argument(cx: &Cx, call: &Call) -> Result<(u64, u64), Errno> {
     match (call.sysno, call.word(5)) {
-        (Sysno::pselect6, addr) if addr != 0 => Ok((cx.mem.read_u64(addr)?, cx.mem.read_u64(addr + 8)?)),
+        (Sysno::pselect6, addr) if addr != 0 => {
+            Ok((cx.mem.read_u64(addr)?, cx.mem.read_u64(addr.wrapping_add(8))?))
+        }
         _ => Ok((0, 0)),
     }
 }
@@ -152,7 +156,7 @@ fn look(cx: &mut Cx, call: &Call) -> Outcome {
     for (set, words) in found.iter().enumerate() {
         let addr = call.word(1 + set);
         for (i, word) in words.iter().enumerate().filter(|_| addr != 0) {
-            cx.mem.write_u64(addr + i as u64 * 8, *word)?;
+            cx.mem.write_u64(addr.wrapping_add(i as u64 * 8), *word)?;
         }
     }
     tell_remaining(cx, call);
@@ -170,6 +174,6 @@ fn tell_remaining(cx: &mut Cx, call: &Call) {
         _ => left % 1_000_000_000 / 1000,
     };
     if cx.mem.write_u64(addr, left / 1_000_000_000).is_ok() {
-        let _ = cx.mem.write_u64(addr + 8, fraction);
+        let _ = cx.mem.write_u64(addr.wrapping_add(8), fraction);
     }
 }

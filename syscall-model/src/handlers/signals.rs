@@ -53,21 +53,21 @@ pub fn prepare_action(cx: &mut Cx, call: &Call) -> Prepared {
 pub fn rt_sigaction(cx: &mut Cx, call: &Call) -> Outcome {
     let (signo, new, old) = (call.int(0), call.word(1), call.word(2));
     check_size(call.word(3))?;
-    valid(signo)?;
-    if new != 0 && bit(signo) & UNBLOCKABLE != 0 {
-        return Err(Errno::EINVAL);
-    }
-    let before = cx.model.signals.action(signo);
     let after = if new == 0 {
         None
     } else {
         Some(Action {
             handler: cx.mem.read_u64(new)?,
-            flags: cx.mem.read_u64(new + 8)?,
-            restorer: cx.mem.read_u64(new + 16)?,
-            mask: cx.mem.read_u64(new + 24)?,
+            flags: cx.mem.read_u64(new.wrapping_add(8))?,
+            restorer: cx.mem.read_u64(new.wrapping_add(16))?,
+            mask: cx.mem.read_u64(new.wrapping_add(24))?,
         })
     };
+    valid(signo)?;
+    if new != 0 && bit(signo) & UNBLOCKABLE != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let before = cx.model.signals.action(signo);
     if let Some(after) = after {
         Signals::set_action(cx.model, signo, after);
     }
@@ -76,7 +76,7 @@ pub fn rt_sigaction(cx: &mut Cx, call: &Call) -> Outcome {
             .into_iter()
             .enumerate()
         {
-            cx.mem.write_u64(old + 8 * i as u64, word)?;
+            cx.mem.write_u64(old.wrapping_add(8 * i as u64), word)?;
         }
     }
     Effect::ok()
@@ -155,8 +155,8 @@ pub fn sigaltstack(cx: &mut Cx, call: &Call) -> Outcome {
     let on_it = on_alternate_stack(cx.model.thread(cx.tid), cx.model.stack_pointer);
     if new != 0 {
         let base = cx.mem.read_u64(new)?;
-        let flags = cx.mem.read_u32(new + 8)? as i32;
-        let size = cx.mem.read_u64(new + 16)?;
+        let flags = cx.mem.read_u32(new.wrapping_add(8))? as i32;
+        let size = cx.mem.read_u64(new.wrapping_add(16))?;
         if on_it {
             return Err(Errno::EPERM);
         }
@@ -165,8 +165,8 @@ pub fn sigaltstack(cx: &mut Cx, call: &Call) -> Outcome {
     if old != 0 {
         let shown = if on_it { flags | libc::SS_ONSTACK } else { flags };
         cx.mem.write_u64(old, base)?;
-        cx.mem.write_u32(old + 8, shown as u32)?;
-        cx.mem.write_u64(old + 16, size)?;
+        cx.mem.write_u32(old.wrapping_add(8), shown as u32)?;
+        cx.mem.write_u64(old.wrapping_add(16), size)?;
     }
     Effect::ok()
 }
@@ -213,7 +213,7 @@ fn sent(cx: &Cx) -> Outcome {
 /// `kill(pid, signo)`: to itself by its pid or its group. No other process is in sight: `ESRCH`, or `EPERM`
 /// for the one that every process knows to be there, init.
 pub fn kill(cx: &mut Cx, call: &Call) -> Outcome {
-    let (pid, signo) = (call.int(0), probe_or_valid(call.int(1))?);
+    let pid = call.int(0);
     let process = &cx.model.process;
     let (own, group) = (process.pid as i32, process.group as i32);
     match pid {
@@ -223,7 +223,7 @@ pub fn kill(cx: &mut Cx, call: &Call) -> Outcome {
         _ if pid == own || pid == 0 || pid == -group => {}
         _ => return Err(Errno::ESRCH),
     }
-    if let Some(signo) = signo {
+    if let Some(signo) = probe_or_valid(call.int(1))? {
         let info = SigInfo::user(signo, process.pid, process.user.real);
         Signals::send_process(cx.model, info);
     }
@@ -231,11 +231,11 @@ pub fn kill(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 fn send_to_thread(cx: &mut Cx, tid: i32, signo: i32) -> Outcome {
-    let signo = probe_or_valid(signo)?;
     let process = &cx.model.process;
     if !cx.model.threads.contains_key(&(tid as Tid)) {
         return Err(Errno::ESRCH);
     }
+    let signo = probe_or_valid(signo)?;
     if let Some(signo) = signo {
         let info = SigInfo::tkill(signo, process.pid, process.user.real);
         Signals::send_thread(cx.model, tid as Tid, info);

@@ -13,7 +13,9 @@ use crate::fd::{Kind, OfdId};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::net::Endpoint;
+use crate::net::flight::{self, Thing};
 use crate::net::mirror::Told;
+use crate::net::observe::Observation;
 use crate::object::{Object, Touch};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use syscalls::Errno;
@@ -54,14 +56,39 @@ fn prepare(cx: &mut Cx, call: &Call, how: Use) -> Prepared {
     }
 }
 
-/// Splits `type` into the style and the two flags.
-fn style_and_flags(kind: i32) -> Result<(Style, i32), Errno> {
+/// Splits `type` into the kind and the two flags.
+fn kind_and_flags(kind: i32) -> Result<(i32, i32), Errno> {
     let flags = kind & !0xf;
     if flags & !FLAGS != 0 {
         return Err(Errno::EINVAL);
     }
-    let style = Style::from_type(kind & 0xf).ok_or(Errno::ESOCKTNOSUPPORT)?;
-    Ok((style, flags))
+    Ok((kind & 0xf, flags))
+}
+
+/// The style of a socket that there can be; in the order in which the kernel finds out that there cannot.
+fn style(domain: i32, kind: i32, protocol: i32) -> Result<Style, Errno> {
+    const FAMILIES: i32 = 46;
+    const KINDS: i32 = 11;
+    const PROTOCOLS: i32 = 263;
+    if (0..FAMILIES).contains(&domain) && kind >= KINDS {
+        return Err(Errno::EINVAL);
+    }
+    match domain {
+        libc::AF_UNIX | libc::AF_INET | libc::AF_INET6 | libc::AF_NETLINK => {}
+        _ => return Err(Errno::EAFNOSUPPORT),
+    }
+    let style = Style::from_type(kind).ok_or(Errno::ESOCKTNOSUPPORT);
+    match domain {
+        libc::AF_UNIX => check_unix_protocol(protocol)?,
+        libc::AF_NETLINK => netlink::check(style?, protocol)?,
+        _ if !(0..PROTOCOLS).contains(&protocol) => return Err(Errno::EINVAL),
+        // Only some groups of users may ping.
+        libc::AF_INET if (kind, protocol) == (libc::SOCK_DGRAM, libc::IPPROTO_ICMP) => {
+            return Err(Errno::EACCES);
+        }
+        _ => check_inet_protocol(kind, protocol)?,
+    }
+    style
 }
 
 pub(super) fn status(flags: i32) -> i32 {
@@ -83,16 +110,8 @@ fn check_unix_protocol(protocol: i32) -> Result<(), Errno> {
 /// `socket(domain, type, protocol)`.
 pub fn socket(cx: &mut Cx, call: &Call) -> Outcome {
     let (domain, kind, protocol) = (call.int(0), call.int(1), call.int(2));
-    match domain {
-        libc::AF_UNIX | libc::AF_INET | libc::AF_INET6 | libc::AF_NETLINK => {}
-        _ => return Err(Errno::EAFNOSUPPORT),
-    }
-    let (style, flags) = style_and_flags(kind)?;
-    match domain {
-        libc::AF_UNIX => check_unix_protocol(protocol)?,
-        libc::AF_NETLINK => netlink::check(style, protocol)?,
-        _ => check_inet_protocol(kind & 0xf, protocol)?,
-    }
+    let (kind, flags) = kind_and_flags(kind)?;
+    let style = style(domain, kind, protocol)?;
     let id = cx
         .model
         .channels
@@ -114,11 +133,15 @@ fn check_inet_protocol(kind: i32, protocol: i32) -> Result<(), Errno> {
 
 /// `socketpair(domain, type, protocol, sv)`.
 pub fn socketpair(cx: &mut Cx, call: &Call) -> Outcome {
-    let (style, flags) = style_and_flags(call.int(1))?;
-    match call.int(0) {
-        libc::AF_UNIX => check_unix_protocol(call.int(2))?,
-        libc::AF_INET | libc::AF_INET6 => return Err(Errno::EOPNOTSUPP),
-        _ => return Err(Errno::EAFNOSUPPORT),
+    let (kind, flags) = kind_and_flags(call.int(1))?;
+    // The numbers are written first, and stay there if it comes to nothing.
+    let next = cx.model.files.lowest_free(0)?;
+    let after = cx.model.files.lowest_free(next + 1)?;
+    cx.mem.write_u32(call.word(3), next as u32)?;
+    cx.mem.write_u32(call.word(3).wrapping_add(4), after as u32)?;
+    let style = style(call.int(0), kind, call.int(2))?;
+    if call.int(0) != libc::AF_UNIX {
+        return Err(Errno::EOPNOTSUPP);
     }
     let (one, two) = socket::pair(cx.model, style);
     let ends = [one, two].map(|id| (Kind::Socket(id), status(flags)));
@@ -146,7 +169,13 @@ pub fn destination(cx: &Cx, socket: &Socket, raw: &[u8]) -> Result<Endpoint, Err
             Some(0) => Ok(Endpoint::Unix(name)),
             Some(_) => {
                 let found = paths::find(cx, libc::AT_FDCWD, &name, true)?;
-                found.existing()?;
+                let attributes = cx.view().attributes(&found.existing()?)?;
+                if !cx.view().permits(&attributes, 2) {
+                    return Err(Errno::EACCES);
+                }
+                if attributes.file_type() != libc::S_IFSOCK {
+                    return Err(Errno::ECONNREFUSED);
+                }
                 Ok(Endpoint::Unix(found.path))
             }
         },
@@ -159,7 +188,24 @@ pub fn prepare_connect(cx: &mut Cx, call: &Call) -> Prepared {
     let mut prepared = prepare(cx, call, Use::Change);
     let reached = reached_by_connect(cx, call.fd(0), call.word(1), call.word(2));
     prepared.touches.extend(reached);
+    prepared.observes = asks_for_connection(cx, call);
     prepared
+}
+
+/// For calls that fail as long as a connection is only under way.
+pub fn prepare_name(cx: &mut Cx, call: &Call) -> Prepared {
+    let mut prepared = prepare_look(cx, call);
+    prepared.observes = asks_for_connection(cx, call);
+    prepared
+}
+
+fn asks_for_connection(cx: &Cx, call: &Call) -> Option<Observation> {
+    let (_, socket) = socket_of(cx, call.fd(0)).ok()?;
+    Some(Observation::Health {
+        socket,
+        may_miss: true,
+        connects: true,
+    })
 }
 
 /// What a connect to an address touches beside its socket.
@@ -184,8 +230,9 @@ pub fn connect(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 pub fn connect_to(cx: &mut Cx, fd: i32, addr: u64, len: u64) -> Outcome {
-    let (ofd, id) = socket_of(cx, fd)?;
+    cx.model.files.lookup(fd)?;
     let raw = read_address(cx, addr, len)?;
+    let (ofd, id) = socket_of(cx, fd)?;
     let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
     if netlink::is_netlink(socket) {
         netlink::connect(cx.model, id, &raw)?;
@@ -196,6 +243,9 @@ pub fn connect_to(cx: &mut Cx, fd: i32, addr: u64, len: u64) -> Outcome {
     {
         return disconnect(cx, id);
     }
+    if socket.connecting {
+        return Err(Errno::EALREADY);
+    }
     if std::mem::take(&mut socket.connect_succeeded) {
         return Effect::ok();
     }
@@ -205,12 +255,18 @@ pub fn connect_to(cx: &mut Cx, fd: i32, addr: u64, len: u64) -> Outcome {
         socket.link != Link::Unconnected || socket.listening.is_some(),
     );
     if socket.connection_based() && busy {
-        let to = destination(cx, object(cx, fd)?, &raw);
-        return Err(if to == Err(Errno::EINVAL) {
-            Errno::EINVAL
-        } else {
-            Errno::EISCONN
-        });
+        // TCP looks no further; a Unix socket has first to find whom it would go to.
+        let (is_inet, listens) = (socket.is_inet(), socket.listening.is_some());
+        if is_inet {
+            return Err(if raw.len() < 2 {
+                Errno::EINVAL
+            } else {
+                Errno::EISCONN
+            });
+        }
+        let to = destination(cx, object(cx, fd)?, &raw)?;
+        reach(cx, style, &to)?;
+        return Err(if listens { Errno::EINVAL } else { Errno::EISCONN });
     }
     socket.take_error()?;
     let to = destination(cx, object(cx, fd)?, &raw)?;
@@ -227,7 +283,12 @@ pub fn connect_to(cx: &mut Cx, fd: i32, addr: u64, len: u64) -> Outcome {
         return Effect::ok();
     }
     // As on a real loop-back: the call says that it is under way, and by the time one looks it is done.
+    let is_peer = |cx: &Cx| {
+        let socket = cx.model.channels.sockets.get(&id);
+        socket.is_some_and(|socket| matches!(socket.link, Link::Peer(_)))
+    };
     match result {
+        Ok(()) if flight::is_any(cx.model) && is_peer(cx) => flight::connect(cx.model, id, Thing::Connected),
         Ok(()) => {
             if let Some(socket) = cx.model.channels.sockets.get_mut(&id) {
                 socket.connect_succeeded = true;
@@ -242,6 +303,7 @@ pub fn connect_to(cx: &mut Cx, fd: i32, addr: u64, len: u64) -> Outcome {
         {
             return Err(errno);
         }
+        Err(errno) if flight::is_any(cx.model) => flight::connect(cx.model, id, Thing::Refused(errno)),
         Err(errno) => named::connect_failed(cx.model, id, errno),
     }
     Err(Errno::EINPROGRESS)
@@ -263,6 +325,19 @@ fn disconnect(cx: &mut Cx, id: ChannelId) -> Outcome {
         }
     }
     Effect::ok()
+}
+
+/// A Unix socket of the program that can be connected to, if there is one at this address.
+fn reach(cx: &Cx, style: Style, to: &Endpoint) -> Result<(), Errno> {
+    let Some(receiver) = named::receiver(cx.model, to) else {
+        return Err(Errno::ECONNREFUSED);
+    };
+    let other = cx.model.channels.sockets.get(&receiver).ok_or(Errno::EBADF)?;
+    match other.style {
+        _ if other.style != style => Err(Errno::EPROTOTYPE),
+        _ if other.listening.is_none() || other.read_shut => Err(Errno::ECONNREFUSED),
+        _ => Ok(()),
+    }
 }
 
 /// Connects to a listening socket of the program, or to a peer.
@@ -430,7 +505,8 @@ pub fn getsockname(cx: &mut Cx, call: &Call) -> Outcome {
 /// `getpeername(fd, addr, len)`.
 pub fn getpeername(cx: &mut Cx, call: &Call) -> Outcome {
     let socket = object(cx, call.fd(0))?;
-    if socket.link == Link::Unconnected && socket.remote.is_none() && !netlink::is_netlink(socket) {
+    let is_connected = socket.link != Link::Unconnected || socket.remote.is_some();
+    if socket.connecting || !is_connected && !netlink::is_netlink(socket) {
         return Err(Errno::ENOTCONN);
     }
     let address = encoded(socket.remote.as_ref(), socket.family);

@@ -3,15 +3,16 @@
 //! Options with an effect here have it; harmless ones are kept and read back; anything else is refused as
 //! by a kernel that does not know it.
 
-use super::sockets::{object, socket_of};
+use super::sockets::{object, prepare_change, socket_of};
 use crate::call::Call;
 use crate::channels::socket::{Link, Socket, Style};
 use crate::channels::{ChannelId, netlink};
 use crate::clock::Nanos;
-use crate::effect::{Effect, Outcome};
+use crate::effect::{Effect, Outcome, Prepared};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::net::interfaces;
+use crate::net::observe::Observation;
 use libc::SOL_SOCKET;
 use syscalls::Errno;
 
@@ -33,6 +34,7 @@ fn plain_default(option: i32) -> Option<Vec<u8>> {
         libc::SO_REUSEADDR
         | libc::SO_REUSEPORT
         | libc::SO_KEEPALIVE
+        | libc::SO_DEBUG
         | libc::SO_BROADCAST
         | libc::SO_OOBINLINE
         | libc::SO_PRIORITY
@@ -70,14 +72,18 @@ pub fn setsockopt(cx: &mut Cx, call: &Call) -> Outcome {
         _ => None,
     };
     let plain = plain_default(option).map(|default| cx.mem.read_vec(addr, default.len().min(len)));
+    let is_root = cx.owner().0 == 0;
     let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
+    let is_inet = socket.is_inet();
     let options = &mut socket.options;
     match option {
+        libc::SO_DEBUG if number != 0 && !is_root => return Err(Errno::EACCES),
         libc::SO_SNDBUF | libc::SO_SNDBUFFORCE => options.send_buffer = buffer(number, MIN_SEND_BUFFER),
         libc::SO_RCVBUF | libc::SO_RCVBUFFORCE => options.receive_buffer = buffer(number, MIN_RECEIVE_BUFFER),
         libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW => options.receive_timeout = timeout,
         libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW => options.send_timeout = timeout,
         libc::SO_RCVLOWAT => options.receive_low_water = usize::try_from(number).unwrap_or(usize::MAX).max(1),
+        libc::SO_PASSCRED if is_inet => return Err(Errno::EOPNOTSUPP),
         libc::SO_PASSCRED => options.pass_credentials = number != 0,
         _ => {
             let value = plain.ok_or(Errno::ENOPROTOOPT)??;
@@ -186,8 +192,11 @@ fn has_level(socket: &Socket, level: i32) -> Result<(), Errno> {
         (libc::SOL_NETLINK, _) if netlink::is_netlink(socket) => Ok(()),
         // A Unix socket has none but its own.
         (_, false) => Err(Errno::EOPNOTSUPP),
-        (libc::IPPROTO_TCP, true) if socket.style != Style::Stream => Err(Errno::ENOPROTOOPT),
-        (_, true) => Ok(()),
+        (libc::IPPROTO_TCP, true) if socket.style == Style::Stream => Ok(()),
+        (libc::IPPROTO_UDP, true) if socket.style == Style::Datagram => Ok(()),
+        (libc::IPPROTO_IP, true) => Ok(()),
+        (libc::IPPROTO_IPV6, true) if socket.family == libc::AF_INET6 => Ok(()),
+        (_, true) => Err(Errno::ENOPROTOOPT),
     }
 }
 
@@ -247,7 +256,10 @@ fn read_timeout(cx: &Cx, addr: u64, len: usize) -> Result<Option<Nanos>, Errno> 
     if len < 16 {
         return Err(Errno::EINVAL);
     }
-    let (seconds, micros) = (cx.mem.read_u64(addr)? as i64, cx.mem.read_u64(addr + 8)?);
+    let (seconds, micros) = (
+        cx.mem.read_u64(addr)? as i64,
+        cx.mem.read_u64(addr.wrapping_add(8))?,
+    );
     if micros >= 1_000_000 {
         return Err(Errno::EDOM);
     }
@@ -259,12 +271,34 @@ fn read_timeout(cx: &Cx, addr: u64, len: usize) -> Result<Option<Nanos>, Errno> 
     Ok((nanos > 0).then_some(nanos))
 }
 
+/// `SO_ERROR` tells whether the connection is in order.
+pub fn prepare_getsockopt(cx: &mut Cx, call: &Call) -> Prepared {
+    let mut prepared = prepare_change(cx, call);
+    if let Ok((_, socket)) = socket_of(cx, call.fd(0))
+        && (call.int(1), call.int(2)) == (libc::SOL_SOCKET, libc::SO_ERROR)
+    {
+        prepared.observes = Some(Observation::Health {
+            socket,
+            may_miss: true,
+            connects: false,
+        });
+    }
+    prepared
+}
+
 /// `getsockopt(fd, level, name, value, len)`.
 pub fn getsockopt(cx: &mut Cx, call: &Call) -> Outcome {
     let (level, option, addr, len_addr) = (call.int(1), call.int(2), call.word(3), call.word(4));
     let socket = object(cx, call.fd(0))?;
+    if level == SOL_SOCKET {
+        cx.mem.read_u32(len_addr)?;
+    }
     if level != SOL_SOCKET {
-        has_level(socket, level)?;
+        // Asking for a level that is not there is told in another way than setting something of it.
+        has_level(socket, level).map_err(|_| match socket.family {
+            libc::AF_INET6 => Errno::ENOPROTOOPT,
+            _ => Errno::EOPNOTSUPP,
+        })?;
     }
     let protocol_value = match (level, option) {
         (SOL_SOCKET, _) => None,
@@ -311,6 +345,7 @@ fn value(cx: &mut Cx, fd: i32, option: i32) -> Result<Vec<u8>, Errno> {
         libc::SO_SNDBUF => number(options.send_buffer as i32),
         libc::SO_RCVBUF => number(options.receive_buffer as i32),
         libc::SO_RCVLOWAT => number(options.receive_low_water.min(i32::MAX as usize) as i32),
+        libc::SO_PASSCRED if socket.is_inet() => return Err(Errno::EOPNOTSUPP),
         libc::SO_PASSCRED => number(options.pass_credentials.into()),
         libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW => timeval(options.receive_timeout),
         libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW => timeval(options.send_timeout),

@@ -114,10 +114,10 @@ fn release_robust_list(cx: &mut Cx) {
     if head == 0 {
         return;
     }
-    let Ok(offset) = cx.mem.read_u64(head + 8) else {
+    let Ok(offset) = cx.mem.read_u64(head.wrapping_add(8)) else {
         return;
     };
-    let pending = cx.mem.read_u64(head + 16).unwrap_or(0);
+    let pending = cx.mem.read_u64(head.wrapping_add(16)).unwrap_or(0);
     let mut entry = cx.mem.read_u64(head).unwrap_or(head);
     for _ in 0..MAX_ENTRIES {
         let at = entry & !1;
@@ -193,16 +193,25 @@ pub fn sched_yield(cx: &mut Cx, _: &Call) -> Outcome {
     Effect::ok()
 }
 
-pub fn membarrier(_: &mut Cx, call: &Call) -> Outcome {
+pub fn membarrier(cx: &mut Cx, call: &Call) -> Outcome {
     const QUERY: i32 = 0;
     const GLOBAL: i32 = 1;
     const PRIVATE_EXPEDITED: i32 = 1 << 3;
     const REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
+    if call.uint(1) != 0 {
+        return Err(Errno::EINVAL);
+    }
     match call.int(0) {
         QUERY => Ok(Effect::Done(i64::from(
             GLOBAL | PRIVATE_EXPEDITED | REGISTER_PRIVATE_EXPEDITED,
         ))),
-        GLOBAL | PRIVATE_EXPEDITED | REGISTER_PRIVATE_EXPEDITED => Effect::ok(),
+        GLOBAL => Effect::ok(),
+        REGISTER_PRIVATE_EXPEDITED => {
+            cx.model.process.expedites = true;
+            Effect::ok()
+        }
+        PRIVATE_EXPEDITED if cx.model.process.expedites => Effect::ok(),
+        PRIVATE_EXPEDITED => Err(Errno::EPERM),
         _ => Err(Errno::EINVAL),
     }
 }

@@ -41,7 +41,10 @@ impl Patience {
         if addr == 0 {
             return Ok(Patience::Forever);
         }
-        let (seconds, micros) = (cx.mem.read_u64(addr)? as i64, cx.mem.read_u64(addr + 8)? as i64);
+        let (seconds, micros) = (
+            cx.mem.read_u64(addr)? as i64,
+            cx.mem.read_u64(addr.wrapping_add(8))? as i64,
+        );
         let seconds = seconds.checked_add(micros / MICROS).ok_or(Errno::EINVAL)?;
         let micros = micros % MICROS;
         if seconds < 0 || micros < 0 {

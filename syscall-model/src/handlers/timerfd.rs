@@ -26,6 +26,10 @@ pub fn create(cx: &mut Cx, call: &Call) -> Outcome {
         | libc::CLOCK_BOOTTIME_ALARM => {}
         _ => return Err(Errno::EINVAL),
     }
+    // To wake the machine takes a privilege.
+    if matches!(clock, libc::CLOCK_REALTIME_ALARM | libc::CLOCK_BOOTTIME_ALARM) && cx.owner().0 != 0 {
+        return Err(Errno::EPERM);
+    }
     let id = cx.model.channels.add_timerfd(TimerFd::new(clock));
     let status = libc::O_RDWR | flags & libc::TFD_NONBLOCK;
     let fd = install(
@@ -62,11 +66,13 @@ fn timer(cx: &Cx, fd: i32) -> Result<(ChannelId, TimerFd), Errno> {
 /// `timerfd_settime(fd, flags, new, old)`.
 pub fn set(cx: &mut Cx, call: &Call) -> Outcome {
     let (flags, new, old) = (call.int(1), call.word(2), call.word(3));
+    // The kernel reads it all before it looks at any of it.
+    cx.mem.read_vec(new, 32)?;
     if flags & !(libc::TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET) != 0 {
         return Err(Errno::EINVAL);
     }
     let interval = cx.mem.read_timespec(new)?;
-    let value = cx.mem.read_timespec(new + 16)?;
+    let value = cx.mem.read_timespec(new.wrapping_add(16))?;
     let (id, mut timer) = timer(cx, call.fd(0))?;
     if old != 0 {
         show(cx, &timer, old)?;
@@ -96,7 +102,7 @@ fn show(cx: &mut Cx, timer: &TimerFd, out: u64) -> Result<(), Errno> {
     let now = cx.model.clock.now();
     let left = timer.next(now).map_or(0, |next| next - now);
     cx.mem.write_timespec(out, timer.interval)?;
-    cx.mem.write_timespec(out + 16, left)?;
+    cx.mem.write_timespec(out.wrapping_add(16), left)?;
     Ok(())
 }
 

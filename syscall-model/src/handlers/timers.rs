@@ -24,7 +24,7 @@ pub fn prepare(cx: &mut Cx, _: &Call) -> Prepared {
 
 fn read_timeval(cx: &Cx, addr: u64) -> Result<Nanos, Errno> {
     let seconds = cx.mem.read_u64(addr)? as i64;
-    let micros = cx.mem.read_u64(addr + 8)?;
+    let micros = cx.mem.read_u64(addr.wrapping_add(8))?;
     if seconds < 0 || micros >= 1_000_000 {
         return Err(Errno::EINVAL);
     }
@@ -35,7 +35,7 @@ fn read_timeval(cx: &Cx, addr: u64) -> Result<Nanos, Errno> {
 
 fn write_timeval(cx: &mut Cx, addr: u64, nanos: Nanos) -> Result<(), Errno> {
     cx.mem.write_u64(addr, nanos / SECOND)?;
-    cx.mem.write_u64(addr + 8, nanos % SECOND / MICRO)?;
+    cx.mem.write_u64(addr.wrapping_add(8), nanos % SECOND / MICRO)?;
     Ok(())
 }
 
@@ -78,7 +78,14 @@ pub fn getitimer(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 pub fn setitimer(cx: &mut Cx, call: &Call) -> Outcome {
-    let (which, new, old) = (which(call.int(0))?, call.word(1), call.word(2));
+    let (new, old) = (call.word(1), call.word(2));
+    if new != 0 {
+        // The kernel reads it all before it looks at any of it.
+        cx.mem.read_vec(new, 32)?;
+        read_timeval(cx, new)?;
+        read_timeval(cx, new.wrapping_add(16))?;
+    }
+    let which = which(call.int(0))?;
     let before = cx.model.timers.interval[which];
     // A null pointer disarms; Linux has always taken it so.
     let after = if new == 0 {
@@ -94,16 +101,19 @@ pub fn setitimer(cx: &mut Cx, call: &Call) -> Outcome {
     Effect::ok()
 }
 
+/// Of `struct sigevent`, with what is not in use.
+const SIGEVENT_SIZE: usize = 64;
+
 /// `struct sigevent`: value, signal, kind, thread.
 fn read_notify(cx: &Cx, addr: u64) -> Result<Notify, Errno> {
     let value = cx.mem.read_u64(addr)?;
-    let signo = cx.mem.read_u32(addr + 8)? as i32;
-    let kind = cx.mem.read_u32(addr + 12)? as i32;
+    let signo = cx.mem.read_u32(addr.wrapping_add(8))? as i32;
+    let kind = cx.mem.read_u32(addr.wrapping_add(12))? as i32;
     let thread = match kind {
         libc::SIGEV_NONE => return Ok(Notify::Nothing),
         libc::SIGEV_SIGNAL | libc::SIGEV_THREAD => None,
         libc::SIGEV_THREAD_ID => {
-            let tid = cx.mem.read_u32(addr + 16)?;
+            let tid = cx.mem.read_u32(addr.wrapping_add(16))?;
             if !cx.model.threads.contains_key(&tid) {
                 return Err(Errno::EINVAL);
             }
@@ -120,6 +130,9 @@ fn read_notify(cx: &Cx, addr: u64) -> Result<Notify, Errno> {
 /// `timer_create(clock, sigevent, id)`.
 pub fn timer_create(cx: &mut Cx, call: &Call) -> Outcome {
     let (clock, event, out) = (call.int(0), call.word(1), call.word(2));
+    if event != 0 {
+        cx.mem.read_vec(event, SIGEVENT_SIZE)?;
+    }
     reading_of(cx, clock)?;
     if matches!(
         clock,
@@ -128,11 +141,18 @@ pub fn timer_create(cx: &mut Cx, call: &Call) -> Outcome {
         return Err(Errno::EOPNOTSUPP);
     }
     let asked = match event {
-        0 => None,
-        event => Some(read_notify(cx, event)?),
+        0 => Ok(None),
+        event => read_notify(cx, event).map(Some),
     };
-    // Before the timer exists, so that a bad address leaves none behind.
-    cx.mem.write_u32(out, 0)?;
+    // Before the timer exists, so that a bad address leaves none behind. But its number is used up by then.
+    let asked = asked.and_then(|asked| Ok(cx.mem.write_u32(out, 0).map(|()| asked)?));
+    let asked = match asked {
+        Ok(asked) => asked,
+        Err(errno) => {
+            cx.model.timers.use_up();
+            return Err(errno);
+        }
+    };
     let id = cx.model.timers.create(|id| {
         let default = Notify::Signal {
             signo: libc::SIGALRM,
@@ -153,7 +173,7 @@ fn timer(cx: &Cx, id: i32) -> Result<PosixTimer, Errno> {
 fn write_itimerspec(cx: &mut Cx, addr: u64, schedule: Schedule) -> Result<(), Errno> {
     let left = schedule.remaining(cx.model.clock.now());
     cx.mem.write_timespec(addr, schedule.interval)?;
-    cx.mem.write_timespec(addr + 16, left)?;
+    cx.mem.write_timespec(addr.wrapping_add(16), left)?;
     Ok(())
 }
 
@@ -163,8 +183,9 @@ pub fn timer_settime(cx: &mut Cx, call: &Call) -> Outcome {
     if new == 0 {
         return Err(Errno::EINVAL);
     }
+    cx.mem.read_vec(new, 32)?;
     let interval = cx.mem.read_timespec(new)?;
-    let value = cx.mem.read_timespec(new + 16)?;
+    let value = cx.mem.read_timespec(new.wrapping_add(16))?;
     let before = timer(cx, id)?;
     let schedule = if flags & libc::TIMER_ABSTIME == 0 || value == 0 {
         after(cx, value, interval)

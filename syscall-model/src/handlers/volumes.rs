@@ -1,4 +1,4 @@
-//! File systems as a whole, extended attributes, and files that exist only in memory.
+//! File systems as a whole, and files that exist only in memory.
 
 use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared};
@@ -55,44 +55,6 @@ pub fn statfs(cx: &mut Cx, call: &Call) -> Outcome {
 pub fn fstatfs(cx: &mut Cx, call: &Call) -> Outcome {
     let node = paths::node_of(cx, call.fd(0))?;
     write_statfs(cx, call.word(1), &node)
-}
-
-/// No file has extended attributes, and none can get any.
-fn no_attribute(cx: &Cx, node: Result<NodeId, Errno>, answer: Outcome) -> Outcome {
-    cx.view().attributes(&node?)?;
-    answer
-}
-
-fn by_path(cx: &Cx, call: &Call, flags: i32) -> Result<NodeId, Errno> {
-    paths::node_at(cx, libc::AT_FDCWD, call.word(0), flags)
-}
-
-pub fn getxattr(cx: &mut Cx, call: &Call) -> Outcome {
-    no_attribute(cx, by_path(cx, call, 0), Err(Errno::ENODATA))
-}
-
-pub fn lgetxattr(cx: &mut Cx, call: &Call) -> Outcome {
-    no_attribute(
-        cx,
-        by_path(cx, call, libc::AT_SYMLINK_NOFOLLOW),
-        Err(Errno::ENODATA),
-    )
-}
-
-pub fn fgetxattr(cx: &mut Cx, call: &Call) -> Outcome {
-    no_attribute(cx, paths::node_of(cx, call.fd(0)), Err(Errno::ENODATA))
-}
-
-pub fn listxattr(cx: &mut Cx, call: &Call) -> Outcome {
-    no_attribute(cx, by_path(cx, call, 0), Effect::ok())
-}
-
-pub fn llistxattr(cx: &mut Cx, call: &Call) -> Outcome {
-    no_attribute(cx, by_path(cx, call, libc::AT_SYMLINK_NOFOLLOW), Effect::ok())
-}
-
-pub fn flistxattr(cx: &mut Cx, call: &Call) -> Outcome {
-    no_attribute(cx, paths::node_of(cx, call.fd(0)), Effect::ok())
 }
 
 pub fn prepare_memfd(_: &mut Cx, _: &Call) -> Prepared {

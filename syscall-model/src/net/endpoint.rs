@@ -23,10 +23,11 @@ impl Endpoint {
             return Err(Errno::EINVAL);
         };
         let given = i32::from(u16::from_le_bytes([low, high]));
-        // For a connection the kernel looks at the length first.
+        // The kernel looks at the length first; an IPv4 address for an IPv6 socket has the length of its own.
         let least = match family {
-            libc::AF_INET if !datagram => 16,
-            libc::AF_INET6 if !datagram => 24,
+            libc::AF_INET => 16,
+            libc::AF_INET6 if given == libc::AF_INET => 16,
+            libc::AF_INET6 => 24,
             _ => 2,
         };
         if raw.len() < least {

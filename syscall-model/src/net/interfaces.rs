@@ -305,12 +305,12 @@ fn property(mem: &mut dyn GuestMemory, request: u64, arg: u64) -> Result<(), Err
     if !is_name(&asked[..IFREQ_NAME]) {
         return Err(Errno::ENODEV);
     }
-    Ok(mem.write(arg + IFREQ_NAME as u64, &value)?)
+    Ok(mem.write(arg.wrapping_add(IFREQ_NAME as u64), &value)?)
 }
 
 /// `SIOCGIFNAME`: the name of the interface with this number.
 fn name_of(mem: &mut dyn GuestMemory, arg: u64) -> Result<(), Errno> {
-    match mem.read_u32(arg + IFREQ_NAME as u64)? {
+    match mem.read_u32(arg.wrapping_add(IFREQ_NAME as u64))? {
         INDEX => Ok(mem.write(arg, &name())?),
         _ => Err(Errno::ENODEV),
     }
@@ -318,7 +318,7 @@ fn name_of(mem: &mut dyn GuestMemory, arg: u64) -> Result<(), Errno> {
 
 /// `SIOCGIFCONF`: all interfaces that have an IPv4 address, as far as there is room; how much there would be if there is no buffer.
 fn list(mem: &mut dyn GuestMemory, arg: u64) -> Result<(), Errno> {
-    let (room, buffer) = (mem.read_u32(arg)? as usize, mem.read_u64(arg + 8)?);
+    let (room, buffer) = (mem.read_u32(arg)? as usize, mem.read_u64(arg.wrapping_add(8))?);
     let mut entry = name();
     entry.resize(IFREQ_NAME, 0);
     entry.extend(v4_address(V4));

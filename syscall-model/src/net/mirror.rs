@@ -3,12 +3,12 @@
 //! Handlers only touch the model: what they say to a peer goes to an outbox, and [`settle`], which runs at the end of every
 //! call, carries it out and brings back what the peers said to it. Between two calls the outbox is empty.
 
+use super::flight::{self, Thing};
 use super::{Arrival, Endpoint, Key, Network};
-use crate::channels::socket::{self, Link, READABLE, Style};
+use crate::channels::socket::{Link, READABLE, Style};
 use crate::channels::{ChannelId, epoll, named};
 use crate::fd::{Kind, PollEvents};
 use crate::model::Model;
-use syscalls::Errno;
 
 /// Something that a peer is to be told.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -65,7 +65,9 @@ pub fn refresh(model: &mut Model, net: &mut dyn Network) -> bool {
         if let (Some(listening), Some(name)) = (&socket.listening, &socket.name) {
             let (was_pending, name) = (listening.client_waits, name.clone());
             // Clients are started when the program first looks for them.
-            if model.channels.clients_awaited {
+            if model.channels.clients_awaited && flight::is_any(model) {
+                changed |= flight::set_callers(model, id, net.callers(&name));
+            } else if model.channels.clients_awaited {
                 let pending = net.acceptable(&name);
                 changed |= pending != was_pending;
                 set_pending(model, id, pending, was_pending);
@@ -115,40 +117,41 @@ fn set_pending(model: &mut Model, id: ChannelId, pending: bool, was_pending: boo
 
 fn pull_stream(model: &mut Model, net: &mut dyn Network, id: ChannelId, key: &Key) -> bool {
     let mut changed = false;
-    while let Some(room) = room(model, id) {
+    let mut data: Option<Thing> = None;
+    while let Some(room) = room(model, id, data.as_ref().map_or(0, Thing::len)) {
         let arrival = net.read(key, room);
         if arrival == Arrival::Nothing {
             break;
         }
-        let Some(socket) = model.channels.sockets.get_mut(&id) else {
-            break;
+        changed = true;
+        let (thing, more) = match arrival {
+            Arrival::Data { bytes, more } => (Thing::Data(bytes), more),
+            Arrival::End => (Thing::End, false),
+            Arrival::Reset | Arrival::Nothing => (Thing::Reset, false),
         };
-        let (mut events, mut is_last) = (PollEvents::all(), false);
-        match arrival {
-            Arrival::Data { bytes, more } => {
-                socket.deliver(&bytes, Vec::new());
-                (events, is_last) = (READABLE, !more);
-            }
-            Arrival::End => socket.read_shut = true,
-            Arrival::Reset | Arrival::Nothing => {
-                socket.error = Some(Errno::ECONNRESET);
-                (socket.read_shut, socket.write_shut) = (true, true);
+        match (&mut data, thing) {
+            // What is said in one go arrives in one go, in whatever pieces it is handed over.
+            (Some(Thing::Data(data)), Thing::Data(bytes)) => data.extend(bytes),
+            (_, thing) => {
+                let before = data.replace(thing);
+                before
+                    .into_iter()
+                    .for_each(|thing| flight::push(model, id, thing));
             }
         }
-        changed = true;
-        epoll::notify(model, &Kind::Socket(id), events);
-        if is_last {
+        if !more {
             break;
         }
     }
+    data.into_iter().for_each(|thing| flight::push(model, id, thing));
     changed
 }
 
-/// How much more the socket takes; `None` if nothing more. (Looked up apart: a map that is changed is copied first.)
-fn room(model: &Model, id: ChannelId) -> Option<usize> {
+/// How much more the socket takes, beyond what is on its way and `taken`; `None` if nothing more. (Looked up apart: a map that is changed is copied first.)
+fn room(model: &Model, id: ChannelId, taken: usize) -> Option<usize> {
     let socket = model.channels.sockets.get(&id)?;
-    let room = socket.room();
-    (!socket.read_shut && room > 0).then_some(room)
+    let room = socket.room().saturating_sub(flight::bytes(model, id) + taken);
+    (!socket.read_shut && room > 0 && !flight::is_over(model, id)).then_some(room)
 }
 
 fn pull_datagrams(
@@ -160,7 +163,7 @@ fn pull_datagrams(
 ) -> bool {
     let mut changed = false;
     while let Arrival::Data { bytes, more } = net.read(key, usize::MAX) {
-        socket::deliver_datagram(model, id, from, &bytes);
+        flight::push_datagram(model, id, from, bytes);
         changed = true;
         if !more {
             break;

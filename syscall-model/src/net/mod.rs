@@ -6,10 +6,13 @@
 //! and a cached answer costs no more than a copy.
 
 mod endpoint;
+pub mod flight;
 pub mod interfaces;
 pub mod mirror;
+pub mod observe;
 
 pub use endpoint::Endpoint;
+pub use flight::Arrivals;
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,15 +23,28 @@ use syscalls::Errno;
 pub enum Key {
     /// The k-th that the program opened to this destination.
     Opened(Arc<Endpoint>, u32),
-    /// The k-th that the program accepted.
-    Accepted(u32),
+    /// The one that the program accepted from this client, by the client's own count of its connections.
+    Accepted(u32, u32),
+}
+
+impl Key {
+    /// Tells connections apart, for made-up ports.
+    pub fn nth(&self) -> u16 {
+        /// More clients than anybody starts.
+        const CLIENTS: u32 = 1000;
+        match self {
+            Key::Opened(_, k) => *k as u16,
+            Key::Accepted(client, channel) => channel.wrapping_mul(CLIENTS).wrapping_add(*client) as u16,
+        }
+    }
 }
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Key::Opened(to, k) => write!(f, "{to}#{k}"),
-            Key::Accepted(k) => write!(f, "accept#{k}"),
+            Key::Accepted(client, 0) => write!(f, "client#{client}"),
+            Key::Accepted(client, channel) => write!(f, "client#{client}#{channel}"),
         }
     }
 }
@@ -39,6 +55,14 @@ pub struct Accepted {
     pub key: Key,
     /// Which client process: what is said on its other connections may depend on this one.
     pub client: u32,
+}
+
+/// A client that waits to be accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Caller {
+    pub client: u32,
+    /// Another one that waits, and comes before it, does exactly the same: which of them is accepted makes no difference.
+    pub is_twin: bool,
 }
 
 /// What has come in on a connection.
@@ -69,6 +93,10 @@ pub trait Network {
     /// Does a client wait to be accepted here, or has one written here that was not heard of before?
     fn acceptable(&mut self, at: &Endpoint) -> bool;
     fn accept(&mut self, at: &Endpoint) -> Option<Accepted>;
+    /// All clients that wait to be accepted here, in their order.
+    fn callers(&mut self, at: &Endpoint) -> Vec<Caller>;
+    /// Accepts this one of them.
+    fn accept_from(&mut self, at: &Endpoint, client: u32) -> Option<Accepted>;
     /// The program writes to a client that it knows by `with` from another of its datagram sockets, the one at `at`: a connection of its own. `None`
     /// if there is no such client.
     fn go_on_from(&mut self, with: &Key, at: &Endpoint) -> Option<Accepted>;
@@ -104,6 +132,14 @@ impl Network for NoNetwork {
     }
 
     fn accept(&mut self, _: &Endpoint) -> Option<Accepted> {
+        None
+    }
+
+    fn callers(&mut self, _: &Endpoint) -> Vec<Caller> {
+        Vec::new()
+    }
+
+    fn accept_from(&mut self, _: &Endpoint, _: u32) -> Option<Accepted> {
         None
     }
 

@@ -34,6 +34,7 @@ pub fn config(cwd: &str) -> Config {
         uid: 0,
         gid: 0,
         groups: Vec::new(),
+        arrivals: syscall_model::net::Arrivals::Ordered,
     }
 }
 

@@ -1,6 +1,6 @@
 // At shutdown the data is freed before the worker is joined, who may be about to use it. The block is large, so that the use
 // touches memory that is no longer mapped.
-// expect: crash
+// expect: use-after-free
 // min-preemptions: 1
 #include "guest.h"
 

@@ -9,6 +9,7 @@
 //   dies      says so and ends with status 3
 //   hangs     computes for ever
 //   floods    answers without end
+//   drips     answers without end, a byte now and then
 //   holds     answers "ask" only when another connection says "go", and nobody may look into its process
 // With a file name after the kind, all that is received is written there, one line per event.
 #include "net.h"
@@ -77,6 +78,8 @@ static int answer(int fd, const char *line) {
         ;
     while (strcmp(kind, "floods") == 0)
         send_text(fd, "more and more and more and more\n");
+    while (strcmp(kind, "drips") == 0 && send(fd, ".", 1, MSG_NOSIGNAL) == 1)
+        usleep(20000);
     const char *file = "abcdefghijkl";
     int from = 0, to = 11;
     sscanf(line, "GET %d-%d", &from, &to);

@@ -159,7 +159,8 @@ Hagiya, Tanabe and Yamamoto (TOOLS Europe 2008, ASE 2009), in C, against real pe
 *Starts* are physical connections, or for a server under test the client processes that were started, the first ones included; *misses* are the
 writes that reached a peer, *hits* those that the cache answered. `mismatch` is what the linear cache says where the requests depend on the
 schedule. The papers' times (no cache, linear, branching; minutes) were taken inside Java PathFinder on an 8-core Xeon at 2.8 GHz; what is
-comparable is what is explored, and the cache's figures, which do not depend on the machine. The search is the default one: *states* are those of the search that
+comparable is what is explored, and the cache's figures, which do not depend on the machine. Arrivals are as in the papers (`--arrivals ordered`): what peers say is
+there at once, and clients come in their order; starts and misses are the same in any order. The search is the default one: *states* are those of the search that
 came to an end, a stateful one or, where that would take longer, one with dynamic reduction, which passes few.
 ";
 
@@ -188,7 +189,7 @@ fn search(tracefork: &Tracefork, row: &Row, limit: &str, cache: &str) -> Result<
         ..Session::new()?.peer(row.peer)?
     };
     let session = session
-        .with(&["--cache", cache, "--time-limit", limit])
+        .with(&["--cache", cache, "--time-limit", limit, "--arrivals", "ordered"])
         .with(row.options);
     let report = session.check_guest(tracefork, row.guest, row.args)?;
     ensure!(

@@ -88,3 +88,36 @@ fn the_guests_are_as_their_sweep_says() {
         );
     }
 }
+
+/// `tests/guests/corpus.toml`: small programs for each class of the usual suites. What is known to be open is told from what is not.
+#[test]
+fn the_corpus_is_as_its_sweep_says() {
+    let bench = Bench::new(&[]);
+    fs::create_dir(bench.path("built")).expect("a directory");
+    for name in ["waiting", "values"] {
+        let built = guests::one(&format!("corpus/{name}.c")).and_then(|guest| guest.build());
+        let built = built.expect("the guest builds");
+        std::os::unix::fs::symlink(built, bench.path("built").join(name)).expect("a link");
+    }
+    let file = guests::directory().join("corpus.toml");
+    let file = file.to_str().expect("the path is text");
+    let built = format!("guests={}", bench.path("built").display());
+    let mut checked = 0;
+    for part in ["waiting", "values"] {
+        let line = [
+            "sweep",
+            file,
+            "--set",
+            &built,
+            "--only",
+            part,
+            "--results",
+            part,
+            "--json",
+            "result.json",
+        ];
+        let swept = bench.swept(bench.run(&line)).assert_code(0);
+        checked += swept.scenarios().len();
+    }
+    assert!(checked >= 120, "{checked} programs");
+}

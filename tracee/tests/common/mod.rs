@@ -6,9 +6,7 @@ use nix::errno::Errno;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
-use tracee::{Filter, Image, ImageOptions, Launch, Outcome, Resume, Scratch, Stop, Stopped};
-
-pub const SCRATCH: u64 = 0x7000_0000_0000;
+use tracee::{Filter, Image, ImageOptions, Launch, Outcome, Resume, Stop, Stopped};
 
 /// Prelude of freestanding guests.
 const PRELUDE: &str = r#"
@@ -85,9 +83,10 @@ pub fn launch(program: impl Into<PathBuf>, argv: &[&str], allowed: &[i64]) -> La
         argv: argv.iter().map(Into::into).collect(),
         env: vec![("LANG".into(), "C".into())],
         cwd: "/".into(),
-        filter: Filter::new(allowed.iter().map(|&nr| nr as u32), Scratch::allow_ip(SCRATCH)),
+        filter: Filter::new(allowed.iter().map(|&nr| nr as u32)),
         core: None,
         hide_tsc: false,
+        confine: true,
     }
 }
 
@@ -95,8 +94,6 @@ pub fn prepared(launch: &Launch, hide_tsc: bool) -> (Stopped, Image) {
     let mut task = launch.spawn().expect("launch");
     assert_eq!(*task.stop(), Stop::Exec);
     let options = ImageOptions {
-        scratch_addr: SCRATCH,
-        scratch_len: 0x4000,
         random: [0x5a; 16],
         hide_tsc,
     };

@@ -7,7 +7,7 @@ use crate::channels::{ChannelId, epoll, named, netlink};
 use crate::fd::{Kind, OfdId, PollEvents};
 use crate::model::Model;
 use crate::net::mirror::Told;
-use crate::net::{Endpoint, Key};
+use crate::net::{Endpoint, Key, flight};
 use imbl::Vector;
 use syscalls::Errno;
 
@@ -15,6 +15,9 @@ use syscalls::Errno;
 /// `rights` over if it succeeds.
 pub fn send(model: &mut Model, id: ChannelId, data: &[u8], rights: &[OfdId]) -> Result<usize, Errno> {
     let this = socket(model, id);
+    if this.connecting {
+        return Err(Errno::EAGAIN);
+    }
     if let Link::Peer(key) = &this.link
         && this.style != Style::Datagram
     {
@@ -160,6 +163,9 @@ pub fn disconnect(model: &mut Model, id: ChannelId) {
 /// Takes what is there. `EAGAIN` if that is nothing and more may come; an end of file is `end`.
 pub fn receive(model: &mut Model, id: ChannelId, max: usize, peek: bool) -> Result<Received, Errno> {
     let this = socket_mut(model, id);
+    if this.connecting {
+        return Err(Errno::EAGAIN);
+    }
     if this.connection_based() && this.link == Link::Unconnected {
         // What a failed connect left.
         this.take_error()?;
@@ -204,6 +210,7 @@ pub fn receive(model: &mut Model, id: ChannelId, max: usize, peek: bool) -> Resu
     } else {
         // There is room for more from outside.
         model.channels.stale = true;
+        flight::something_was_taken(model);
     }
     Ok(got)
 }
@@ -238,12 +245,36 @@ pub fn shutdown(model: &mut Model, id: ChannelId, read: bool, write: bool) {
     }
 }
 
+/// The connection breaks, whoever or whatever broke it: both ends are told, this one by whoever asked for it.
+pub fn reset(model: &mut Model, id: ChannelId) {
+    let peer = live_peer(model, id).map(|(peer, _)| peer);
+    let this = socket_mut(model, id);
+    (this.read_shut, this.write_shut) = (true, true);
+    let lost = std::mem::take(&mut this.incoming);
+    this.charged = 0;
+    if let Link::Peer(key) = this.link.clone() {
+        model
+            .channels
+            .outbox
+            .extend([Told::Finish(key.clone()), Told::Close(key)]);
+    }
+    epoll::notify(model, &Kind::Socket(id), PollEvents::all());
+    if let Some(peer) = peer {
+        let other = socket_mut(model, peer);
+        other.error = Some(Errno::ECONNRESET);
+        (other.read_shut, other.write_shut) = (true, true);
+        epoll::notify(model, &Kind::Socket(peer), PollEvents::all());
+    }
+    release_rights(model, lost);
+}
+
 /// The last descriptor is gone. A peer that was sent data which nobody will read is told of a reset.
 pub fn close(model: &mut Model, id: ChannelId) {
     let peer = live_peer(model, id).map(|(peer, _)| peer);
     let Some(this) = model.channels.sockets.remove(&id) else {
         return;
     };
+    model.channels.flights.remove(&id);
     let aborts = this.is_inet() && this.lingers_not();
     if let Some(peer) = peer
         && this.connection_based()

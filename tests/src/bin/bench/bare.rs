@@ -4,11 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use syscall_model::Sysno;
-use tracee::{Filter, ImageOptions, Launch, Outcome, Resume, Scratch, Stop, Stopped};
+use tracee::{Filter, ImageOptions, Launch, Outcome, Resume, Stop, Stopped};
 
 use crate::sample::{Cost, timed};
-
-const SCRATCH: u64 = 0x7000_0000_0000;
 
 /// A task that stops at `getppid`, traced with the least that it takes.
 pub struct BareTask {
@@ -25,14 +23,13 @@ impl BareTask {
             argv: vec!["calls".into(), "1000".into()],
             env: vec![],
             cwd: "/".into(),
-            filter: Filter::new(all.filter(|&nr| nr != stops), Scratch::allow_ip(SCRATCH)),
+            filter: Filter::new(all.filter(|&nr| nr != stops)),
             core: Some(core),
             hide_tsc: false,
+            confine: true,
         };
         let mut task = launch.spawn()?;
         task.prepare_image(&ImageOptions {
-            scratch_addr: SCRATCH,
-            scratch_len: 4096,
             random: [1; 16],
             hide_tsc: false,
         })?;

@@ -1,6 +1,6 @@
 //! What the cache of communication spares, and what it costs.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -174,7 +174,13 @@ pub fn hits(effort: &Effort) -> Result<Vec<Row>> {
         &subject::build("writes")?,
         &[&port.to_string(), &writes.to_string()],
     );
-    let peers = Peers::default();
+    let peers = Peers::new(
+        peers::Config {
+            allowed: vec![peers::Allowed::Inet(vec![Ipv4Addr::LOCALHOST.into()], Some(port))],
+            ..peers::Config::default()
+        },
+        None,
+    );
     // The first time the server is really told.
     written(&subject, &peers, writes)?;
     let mut bare = BareTask::start(&subject::build("calls")?, subject::core().number())?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use std::sync::OnceLock;
 use syscall_model::Config;
-use tracefork::check::{CheckSystem, CheckpointChoice, Properties};
+use tracefork::check::{CheckSystem, CheckpointChoice, Judge};
 use tracefork::cores::Core;
 use tracefork::error::Failure;
 use tracefork::hooks::Preempt;
@@ -50,6 +50,9 @@ impl Subject {
             peers: tracefork::network::Peers::default(),
             inputs: tracefork::session::Inputs::default(),
             bounds: tracefork::session::Bounds::default(),
+            confine: true,
+            walk: None,
+            atomics: tracefork::symbols::Atomics::default(),
             program: well(Program::find(self.program.as_os_str(), Path::new("/")))?,
             argv: argv.map(|arg| arg.as_bytes().to_vec()).collect(),
             env: ENVIRONMENT
@@ -62,6 +65,8 @@ impl Subject {
             },
             preempt: Preempt::Sync,
             watched: Default::default(),
+            faults: Default::default(),
+            files: None,
             core: Some(core()),
         })
     }
@@ -71,10 +76,6 @@ impl Subject {
     }
 
     pub fn system(&self, checkpoints: CheckpointChoice) -> Result<CheckSystem> {
-        Ok(CheckSystem::new(
-            self.options()?,
-            Properties::default(),
-            checkpoints,
-        ))
+        Ok(CheckSystem::new(self.options()?, Judge::default(), checkpoints))
     }
 }

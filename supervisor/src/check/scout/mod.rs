@@ -1,0 +1,255 @@
+//! Which memory do threads share without an order? Found out by executions in which every load and store is watched.
+//!
+//! `--preempt auto` parks threads where `sync` does, and also before the loads and stores that matter: those of memory that two threads access, one of
+//! them writing, with no lock, atomic instruction, start or end of a thread to order them. Which these are cannot be read off the code, so before the search
+//! some walks are made as under `--preempt memory`, with vector clocks. Most programs have no such accesses, and are searched as under `sync`.
+//!
+//! Whatever two accesses have between them counts as an order if it is an operation on an object that both threads touched: this is the happens-before relation
+//! of race detectors. It depends on the schedule, so each walk has another one. How long a walk may be is counted in stops, not in time: the same
+//! program is searched in the same way everywhere.
+//!
+//! - `history.rs`: what happened before what in one walk
+//! - `race.rs`: what is said of it
+//! - `scheduler.rs`: who goes next
+//!
+//! What a walk learns only on its way (that an object is atomic, that a variable on a stack was lent to another thread) should have been known from
+//! its beginning: such a walk tells of sites, and its races are left for the next one to find.
+
+mod history;
+mod race;
+mod scheduler;
+
+pub use race::{Race, RacingAccess};
+
+use crate::error::Failure;
+use crate::hooks::Preempt;
+use crate::network::Peers;
+use crate::session::{Options, Session, Walk};
+use crate::symbols::{is_library_lock, is_rust_library};
+use crate::watched::{Place, Watched};
+use history::History;
+use race::{Side, Stacks};
+use scheduler::Scheduler;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Executions without anything new that end it, while nothing was found at all, and afterwards: where something is shared, more may be behind it.
+const WALKS: u64 = 3;
+const MORE_WALKS: u64 = 12;
+/// But not more than these.
+const MOST_WALKS: u64 = 60;
+/// Steps of each, at most.
+const STEPS: u32 = 4_000;
+/// Stops of each at loads and stores that nobody else can see.
+const STOPS: u64 = 20_000;
+/// In the first walk a thread goes on as long as it can; in the others it is preempted at one of so many steps.
+const PREEMPT_ONE_IN: u32 = 3;
+/// How long a thread lets others go first before an access that is known to be shared.
+const ASIDE: u32 = 12;
+/// But not for longer than this: it may be in a loop that waits for another.
+const LONG_RUN: u32 = 100;
+/// Pairs that are named to the user; all of them are parking points.
+const NAMED: usize = 20;
+
+/// What the walks have found so far.
+#[derive(Default)]
+pub struct Known {
+    pub watched: Watched,
+    races: Vec<(Race, [Side; 2])>,
+    /// Uses of memory that was freed: these are bugs whatever else a walk learns.
+    uses: Vec<(Race, [Side; 2])>,
+    named: HashSet<([Side; 2], bool)>,
+    /// Words on stacks that threads other than their owner have accessed.
+    lent: BTreeSet<u64>,
+    /// Places whose accesses are atomic operations, and those that were found not to be, with the first byte that they accessed.
+    atomic_places: HashMap<(Place, u64), bool>,
+    stacks: Stacks,
+    in_locks: HashMap<Place, bool>,
+}
+
+/// What one walk finds.
+#[derive(Default)]
+struct Findings {
+    sites: Watched,
+    /// Sites of atomic accesses, and of what is wrong in any case.
+    atomic_sites: Watched,
+    races: Vec<(Race, [Side; 2])>,
+    named: HashSet<([Side; 2], bool)>,
+    /// It knows more than it did at its beginning.
+    has_learned: bool,
+}
+
+impl Known {
+    fn is_watched(&self, place: Place) -> bool {
+        match place {
+            Place::Instruction(site) => self.watched.instructions.contains(&site),
+            Place::Call(site) | Place::Kernel(site) => self.watched.calls.contains(&site),
+        }
+    }
+
+    fn is_atomic(&self, place: Place, span: &Range<u64>) -> bool {
+        self.watched.is_atomic(span) || self.atomic_places.get(&(place, span.start)) == Some(&true)
+    }
+
+    /// Looks into the debug information, once for each place and object.
+    fn finds_atomic(&mut self, session: &Session, place: Place, span: &Range<u64>) -> bool {
+        if let Some(is_atomic) = self.atomic_places.get(&(place, span.start)) {
+            return *is_atomic;
+        }
+        let is_atomic = match place {
+            Place::Instruction(site) => session.is_atomic_access(site, span) == Some(true),
+            Place::Call(_) | Place::Kernel(_) => false,
+        };
+        self.atomic_places.insert((place, span.start), is_atomic);
+        is_atomic
+    }
+
+    /// Is the access made within a lock of Rust's standard library?
+    fn is_in_lock(&mut self, session: &Session, place: Place) -> bool {
+        *self.in_locks.entry(place).or_insert_with(|| {
+            let frames = session.frames_at(place.lookup());
+            let is_call = !matches!(place, Place::Instruction(_));
+            is_library_lock(&frames) || (is_call && is_rust_library(&frames))
+        })
+    }
+
+    /// How much it is that a search depends on.
+    fn size(&self) -> usize {
+        self.watched.len() + self.races.len() + self.uses.len()
+    }
+
+    fn take(&mut self, found: Findings) {
+        self.watched.merge(found.atomic_sites);
+        if found.has_learned {
+            return;
+        }
+        self.watched.merge(found.sites);
+        for (race, sides) in found.races {
+            if self.named.insert((sides, false)) {
+                self.races.push((race, sides));
+            }
+        }
+    }
+}
+
+/// Makes walks, as many as it takes, and more when it is asked again.
+pub struct Scout {
+    options: Options,
+    seed: u64,
+    walks: u64,
+    known: Known,
+}
+
+impl Scout {
+    pub fn new(options: &Options, seed: u64) -> Self {
+        Self {
+            options: options.clone(),
+            seed,
+            walks: 0,
+            known: Known::default(),
+        }
+    }
+
+    /// Makes walks until some in a row have found nothing new. Returns whether there is more to park at than before.
+    /// A failure ends a walk; the search will meet it too, if it is one.
+    pub fn walk(&mut self, peers: &Peers) -> bool {
+        self.options.peers = peers.clone();
+        let parked = self.known.watched.len();
+        let first = self.walks;
+        let mut news = first;
+        while self.walks < first + MOST_WALKS {
+            let nothing = self.known.watched.is_empty();
+            let patience = if nothing { WALKS } else { MORE_WALKS };
+            if self.walks >= news + patience || self.options.bounds.is_over() {
+                break;
+            }
+            let known = self.known.size();
+            if self.walk_once() || self.known.size() > known {
+                news = self.walks;
+            }
+        }
+        let watched = &self.known.watched;
+        tracing::debug!(walks = self.walks, ?watched, "walks are over");
+        watched.len() > parked
+    }
+
+    /// One walk. Returns whether it has learned something that another one should have known before.
+    fn walk_once(&mut self) -> bool {
+        let mut options = self.options.clone();
+        options.preempt = Preempt::Memory;
+        options.watched = Arc::default();
+        options.bounds.stops = Some(STOPS);
+        options.walk = Some(Walk {
+            lent: Arc::new(self.known.lent.clone()),
+        });
+        let seed = self.seed.wrapping_mul(1 << 20).wrapping_add(self.walks);
+        let scheduler = Scheduler::new(seed, self.walks > 0);
+        let mut found = Findings::default();
+        if let Err(failure) = follow(options, scheduler, &mut self.known, &mut found) {
+            tracing::debug!(walk = self.walks, "the walk ended: {failure}");
+        }
+        self.walks += 1;
+        let has_learned = found.has_learned;
+        self.known.take(found);
+        has_learned
+    }
+
+    /// What a search is to park at.
+    pub fn watched(&self) -> Arc<Watched> {
+        Arc::new(self.known.watched.clone())
+    }
+
+    /// What is said to the user: accesses that nothing orders, and uses of freed memory first.
+    pub fn races(&self) -> Vec<Race> {
+        let in_words = |list: &[(Race, [Side; 2])]| {
+            let filled = |(race, sides): &(Race, [Side; 2])| {
+                let mut race = race.clone();
+                self.known.stacks.fill(&mut race, sides);
+                race
+            };
+            let mut races: Vec<Race> = list.iter().map(filled).collect();
+            races.sort();
+            races.dedup_by(|a, b| {
+                let told = |race: &Race| race.accesses.clone().map(|access| (access.kind, access.at));
+                a.object == b.object && told(a) == told(b)
+            });
+            races
+        };
+        let mut races = in_words(&self.known.uses);
+        races.append(&mut in_words(&self.known.races));
+        races.truncate(NAMED);
+        races
+    }
+}
+
+fn follow(
+    options: Options,
+    mut scheduler: Scheduler,
+    known: &mut Known,
+    found: &mut Findings,
+) -> Result<(), Failure> {
+    let mut session = Session::start(options)?;
+    let mut history = History::default();
+    let mut outcome = Ok(());
+    for _ in 0..STEPS {
+        let Some(tid) = scheduler.next(&session, &known.watched) else {
+            break;
+        };
+        tracing::trace!(tid, access = ?session.watching(tid), "a step of a walk");
+        history.before_step(&session, tid, known, found);
+        let handle = session.handle(tid);
+        let step = session.step_as(tid, 0);
+        let events = session.take_events();
+        history.after_step(&session, tid, events, known, found);
+        if !session.model().threads.contains_key(&tid) {
+            history.ended(tid, handle, session.sees_joins());
+        }
+        outcome = step.map(drop);
+        if outcome.is_err() {
+            break;
+        }
+    }
+    session.finish();
+    outcome
+}

@@ -1,0 +1,343 @@
+//! What peers have said, or want, and the program could not notice yet: *in flight*.
+//!
+//! Under [`Arrivals::Any`] nothing that comes from a peer is in a modelled socket until an [observation](super::observe) finds it there. On one
+//! connection things arrive in their order; between connections there is none. Which of several clients is the next to be accepted, and which of several
+//! datagrams the next to be received, is not decided before the program can tell: until then it is only known *how many* have arrived.
+
+use super::{Caller, Endpoint};
+use crate::channels::socket::{self, READABLE};
+use crate::channels::{ChannelId, epoll, named};
+use crate::fd::{Kind, PollEvents};
+use crate::model::Model;
+use imbl::{OrdMap, Vector};
+use serde::{Deserialize, Serialize};
+use syscalls::Errno;
+
+/// `--arrivals`: when the program can notice what peers say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Arrivals {
+    /// At once, and clients come in the order of the command line.
+    #[default]
+    Ordered,
+    /// In any order, and each thing up to so many times later than the program looks for it.
+    Any { late: u32 },
+}
+
+/// One thing on its way on a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Thing {
+    /// What a peer said in one go.
+    Data(Vec<u8>),
+    End,
+    Reset,
+    /// The connection that the program asks for stands.
+    Connected,
+    /// It does not come about.
+    Refused(Errno),
+}
+
+impl Thing {
+    /// Nothing more comes after it.
+    pub(crate) fn is_last(&self) -> bool {
+        matches!(self, Thing::End | Thing::Reset | Thing::Refused(_))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Thing::Data(bytes) => bytes.len(),
+            _ => 0,
+        }
+    }
+
+    /// What becomes true of a socket when it arrives; `write_shut`: the program has ended its own side.
+    pub(crate) fn shows(&self, write_shut: bool) -> PollEvents {
+        let gone = READABLE | PollEvents::RDHUP;
+        match self {
+            Thing::Data(_) => READABLE,
+            Thing::End if write_shut => gone | PollEvents::HUP,
+            Thing::End => gone,
+            Thing::Reset => gone | PollEvents::HUP | PollEvents::ERR,
+            Thing::Connected => PollEvents::OUT | PollEvents::WRNORM,
+            Thing::Refused(_) => {
+                gone | PollEvents::HUP | PollEvents::ERR | PollEvents::OUT | PollEvents::WRNORM
+            }
+        }
+    }
+}
+
+/// What is on its way to one socket.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Cargo {
+    /// On a connection, in this order.
+    Stream(Vector<Thing>),
+    /// Clients that have connected to a listening socket, in the order of the command line.
+    Callers(Vec<Caller>),
+    /// Datagrams by sender: in order from each, in none between them.
+    Datagrams(OrdMap<Endpoint, Vector<Vec<u8>>>),
+}
+
+impl Cargo {
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Cargo::Stream(things) => things.len(),
+            Cargo::Callers(callers) => callers.len(),
+            Cargo::Datagrams(senders) => senders.values().map(Vector::len).sum(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Flight {
+    pub cargo: Cargo,
+    /// So many of the callers or datagrams have arrived; which ones is still open.
+    pub(crate) arrived: u32,
+    /// The caller that is the next to be accepted, if that is decided.
+    pub(crate) chosen: Option<u32>,
+    /// How often the program has looked for what comes next, and found nothing.
+    pub(crate) late: u32,
+    /// How often it has looked without seeing this, since it last took something: it found something else.
+    pub(crate) passed: u32,
+}
+
+impl Flight {
+    fn new(cargo: Cargo) -> Self {
+        Self {
+            cargo,
+            arrived: 0,
+            chosen: None,
+            late: 0,
+            passed: 0,
+        }
+    }
+
+    /// How many could still arrive.
+    pub(crate) fn on_the_way(&self) -> u32 {
+        (self.cargo.count() as u32).saturating_sub(self.arrived)
+    }
+}
+
+/// Is anything kept in flight at all?
+pub(crate) fn is_any(model: &Model) -> bool {
+    matches!(model.channels.arrivals, Arrivals::Any { .. })
+}
+
+/// More has come for a stream: at once into the socket, or in flight.
+pub(crate) fn push(model: &mut Model, id: ChannelId, thing: Thing) {
+    if !is_any(model) {
+        return arrive(model, id, thing);
+    }
+    match &mut flight(model, id, || Cargo::Stream(Vector::new())).cargo {
+        Cargo::Stream(things) => things.push_back(thing),
+        Cargo::Callers(_) | Cargo::Datagrams(_) => debug_assert!(false, "a stream has things"),
+    }
+}
+
+/// A connect of a socket that does not wait: whether it comes about is told later.
+pub(crate) fn connect(model: &mut Model, id: ChannelId, thing: Thing) {
+    if let Some(socket) = model.channels.sockets.get_mut(&id) {
+        socket.connecting = true;
+    }
+    push(model, id, thing);
+}
+
+/// A datagram has come.
+pub(crate) fn push_datagram(model: &mut Model, id: ChannelId, from: &Endpoint, bytes: Vec<u8>) {
+    if !is_any(model) {
+        return socket::deliver_datagram(model, id, from, &bytes);
+    }
+    match &mut flight(model, id, || Cargo::Datagrams(OrdMap::new())).cargo {
+        Cargo::Datagrams(senders) => senders.entry(from.clone()).or_default().push_back(bytes),
+        Cargo::Stream(_) | Cargo::Callers(_) => debug_assert!(false, "a datagram socket has datagrams"),
+    }
+}
+
+/// These clients want to be accepted; true if it were others before.
+pub(crate) fn set_callers(model: &mut Model, id: ChannelId, callers: Vec<Caller>) -> bool {
+    let known = model.channels.flights.get(&id).map(|flight| &flight.cargo);
+    match known {
+        None if callers.is_empty() => return false,
+        Some(Cargo::Callers(known)) if *known == callers => return false,
+        _ => {}
+    }
+    if callers.is_empty() {
+        model.channels.flights.remove(&id);
+        return true;
+    }
+    let flight = flight(model, id, || Cargo::Callers(Vec::new()));
+    flight.arrived = flight.arrived.min(callers.len() as u32);
+    flight
+        .chosen
+        .take_if(|chosen| !callers.iter().any(|caller| caller.client == *chosen));
+    flight.cargo = Cargo::Callers(callers);
+    true
+}
+
+fn flight(model: &mut Model, id: ChannelId, empty: impl Fn() -> Cargo) -> &mut Flight {
+    let flights = &mut model.channels.flights;
+    flights.entry(id).or_insert_with(|| Flight::new(empty()))
+}
+
+/// Datagrams of this sender that are on their way.
+pub fn datagrams_from(model: &Model, id: ChannelId, from: &Endpoint) -> usize {
+    match model.channels.flights.get(&id).map(|flight| &flight.cargo) {
+        Some(Cargo::Datagrams(senders)) => senders.get(from).map_or(0, Vector::len),
+        _ => 0,
+    }
+}
+
+/// Bytes of a stream that are on their way.
+pub fn bytes(model: &Model, id: ChannelId) -> usize {
+    match model.channels.flights.get(&id).map(|flight| &flight.cargo) {
+        Some(Cargo::Stream(things)) => things.iter().map(Thing::len).sum(),
+        _ => 0,
+    }
+}
+
+/// Will anything more come on this stream after what is on its way?
+pub(crate) fn is_over(model: &Model, id: ChannelId) -> bool {
+    match model.channels.flights.get(&id).map(|flight| &flight.cargo) {
+        Some(Cargo::Stream(things)) => things.last().is_some_and(Thing::is_last),
+        _ => false,
+    }
+}
+
+/// Have callers or datagrams arrived of which it is not decided yet which they are?
+pub(crate) fn has_arrived(model: &Model, id: ChannelId) -> bool {
+    let flight = model.channels.flights.get(&id);
+    flight.is_some_and(|flight| flight.arrived > 0)
+}
+
+/// The program has taken something: whatever else is on its way may again come after the next.
+pub(crate) fn something_was_taken(model: &mut Model) {
+    let flights = model.channels.flights.iter();
+    let passed: Vec<ChannelId> = flights
+        .filter(|(_, flight)| flight.passed > 0)
+        .map(|(id, _)| *id)
+        .collect();
+    for id in passed {
+        if let Some(flight) = model.channels.flights.get_mut(&id) {
+            flight.passed = 0;
+        }
+    }
+}
+
+/// What a sender has on its way to one socket goes to another.
+pub(crate) fn redirect(model: &mut Model, from: ChannelId, to: ChannelId, sender: &Endpoint) {
+    let Some(flight) = model.channels.flights.get_mut(&from) else {
+        return;
+    };
+    let Cargo::Datagrams(senders) = &mut flight.cargo else {
+        return;
+    };
+    let moved = senders.remove(sender).unwrap_or_default();
+    flight.arrived = flight.arrived.min(flight.cargo.count() as u32);
+    if flight.cargo.count() == 0 {
+        model.channels.flights.remove(&from);
+    }
+    for bytes in moved {
+        push_datagram(model, to, sender, bytes);
+    }
+}
+
+/// A thing is there: the socket has it.
+pub(crate) fn arrive(model: &mut Model, id: ChannelId, thing: Thing) {
+    let Some(socket) = model.channels.sockets.get_mut(&id) else {
+        return;
+    };
+    let mut events = PollEvents::all();
+    match thing {
+        Thing::Data(bytes) => {
+            socket.deliver(&bytes, Vec::new());
+            events = READABLE;
+        }
+        Thing::End => socket.read_shut = true,
+        Thing::Reset => {
+            socket.error = Some(Errno::ECONNRESET);
+            (socket.read_shut, socket.write_shut) = (true, true);
+        }
+        Thing::Connected => (socket.connecting, socket.connect_succeeded) = (false, true),
+        Thing::Refused(errno) => {
+            socket.connecting = false;
+            return named::connect_failed(model, id, errno);
+        }
+    }
+    epoll::notify(model, &Kind::Socket(id), events);
+}
+
+/// The next `count` things of a stream arrive.
+pub(crate) fn land_things(model: &mut Model, id: ChannelId, count: usize) {
+    for _ in 0..count {
+        let Some(flight) = model.channels.flights.get_mut(&id) else {
+            return;
+        };
+        (flight.late, flight.passed) = (0, 0);
+        let Cargo::Stream(things) = &mut flight.cargo else {
+            return;
+        };
+        let Some(thing) = things.pop_front() else { return };
+        if things.is_empty() {
+            model.channels.flights.remove(&id);
+        }
+        arrive(model, id, thing);
+    }
+}
+
+/// So many more callers or datagrams have arrived.
+pub(crate) fn land_some(model: &mut Model, id: ChannelId, count: u32) {
+    let Some(flight) = model.channels.flights.get_mut(&id) else {
+        return;
+    };
+    flight.arrived += count.min(flight.on_the_way());
+    (flight.late, flight.passed) = (0, 0);
+    for _ in 0..count {
+        epoll::notify(model, &Kind::Socket(id), READABLE);
+    }
+}
+
+/// This caller is the next to be accepted.
+pub(crate) fn land_caller(model: &mut Model, id: ChannelId, client: u32) {
+    if !has_arrived(model, id) {
+        land_some(model, id, 1);
+    }
+    if let Some(flight) = model.channels.flights.get_mut(&id) {
+        flight.chosen = Some(client);
+    }
+}
+
+/// The caller that is accepted now, if one has arrived.
+pub(crate) fn take_caller(model: &mut Model, id: ChannelId) -> Option<u32> {
+    let flight = model.channels.flights.get_mut(&id)?;
+    let Cargo::Callers(callers) = &flight.cargo else {
+        return None;
+    };
+    let client = flight.chosen.or(callers.first().map(|caller| caller.client))?;
+    flight.arrived = flight.arrived.checked_sub(1)?;
+    flight.chosen = None;
+    something_was_taken(model);
+    Some(client)
+}
+
+/// The next datagram to be received is the first one of this sender.
+pub(crate) fn land_datagram(model: &mut Model, id: ChannelId, from: &Endpoint) {
+    let Some(flight) = model.channels.flights.get_mut(&id) else {
+        return;
+    };
+    let Cargo::Datagrams(senders) = &mut flight.cargo else {
+        return;
+    };
+    let Some(queue) = senders.get_mut(from) else {
+        return;
+    };
+    let bytes = queue.pop_front();
+    if queue.is_empty() {
+        senders.remove(from);
+    }
+    flight.arrived = flight.arrived.saturating_sub(1);
+    (flight.late, flight.passed) = (0, 0);
+    if flight.cargo.count() == 0 {
+        model.channels.flights.remove(&id);
+    }
+    if let Some(bytes) = bytes {
+        socket::deliver_datagram(model, id, from, &bytes);
+    }
+}

@@ -1,0 +1,19 @@
+// A system call fills a buffer; another thread looks at it when that one has ended.
+// options: --races
+#include "guest.h"
+#include <assert.h>
+
+static char buffer[8];
+static int ends[2];
+
+static void *receive(void *argument) {
+    CHECK(read(ends[0], buffer, sizeof buffer) == 5);
+    return argument;
+}
+
+int main(void) {
+    CHECK(pipe(ends) == 0 && write(ends[1], "hello", 5) == 5);
+    pthread_t thread = start(receive, NULL);
+    join(thread);
+    assert(buffer[0] == 'h');
+}

@@ -1,0 +1,81 @@
+//! What a verdict is worth: whatever was seen decides it, and what it does not cover is said.
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use std::path::PathBuf;
+use tracefork_tests::command_under_test;
+use tracefork_tests::guests;
+use tracefork_tests::observe::{Invocation, Scratch};
+use tracefork_tests::supervised::Tracefork;
+
+fn program(source: &str, flags: &[&str]) -> Result<PathBuf> {
+    guests::one(source)?.build_with(flags)
+}
+
+/// The JSON of a check with these options.
+fn check(source: &str, flags: &[&str], options: &[&str]) -> Result<Value> {
+    let invocation = Invocation {
+        program: program(source, flags)?,
+        args: Vec::new(),
+        stdin: Vec::new(),
+    };
+    let checked = Tracefork::new(command_under_test!()).check(&invocation, options, &Scratch::new()?)?;
+    Ok(checked.result)
+}
+
+fn violated(result: &Value, kind: &str) -> Result<()> {
+    ensure!(result["verdict"] == "violation", "{result}");
+    ensure!(result["violations"][0]["kind"] == kind, "{result}");
+    Ok(())
+}
+
+/// Whether some line of a list has this in it.
+fn says(result: &Value, list: &str, what: &str) -> bool {
+    let lines = result[list].as_array().into_iter().flatten();
+    lines.filter_map(Value::as_str).any(|line| line.contains(what))
+}
+
+#[test]
+fn an_endless_path_keeps_nobody_from_a_deadlock() -> Result<()> {
+    violated(&check("other/endless_deadlock.c", &[], &[])?, "deadlock")
+}
+
+#[test]
+fn an_endless_path_keeps_nobody_from_an_assertion() -> Result<()> {
+    violated(
+        &check("other/endless_assert.c", &[], &["--reduce", "sleep"])?,
+        "assert",
+    )
+}
+
+#[test]
+fn a_cycle_of_locks_that_others_end_is_no_deadlock() -> Result<()> {
+    for flags in [&[][..], &["-DEARLY"]] {
+        for options in [&[][..], &["--no-hash"], &["--reduce", "none"]] {
+            let result = check("other/foreign_unlock.c", flags, options)?;
+            ensure!(result["verdict"] == "ok", "{flags:?} {options:?}: {result}");
+            ensure!(
+                says(&result, "notes", "another thread ends that, so it is no deadlock"),
+                "{result}"
+            );
+            ensure!(
+                says(&result, "warnings", "while another one holds it"),
+                "{result}"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_deadlock_of_some_threads_is_found_though_the_program_ends() -> Result<()> {
+    for flags in ["-DEXIT", "-DTICKER", "-DTIMED"] {
+        let result = check("other/partial_deadlock.c", &[flags], &[])?;
+        violated(&result, "deadlock")?;
+        let message = result["violations"][0]["message"].as_str().unwrap_or_default();
+        ensure!(message.starts_with("a cycle of locks: "), "{flags}: {message}");
+    }
+    let timed = check("other/partial_deadlock.c", &["-DTIMEDLOCK"], &[])?;
+    ensure!(timed["verdict"] == "ok", "{timed}");
+    Ok(())
+}

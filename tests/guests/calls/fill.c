@@ -21,7 +21,8 @@ void forget_output(struct step *step) {
 
 void forget_result(struct step *step) {
     forget_output(step);
-    if (step->result > 0)
+    // A session can be led from outside of the process's namespace: then its id is 0.
+    if (step->result >= 0)
         step->result = 1;
 }
 

@@ -273,7 +273,10 @@ pub fn read(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
 pub fn write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
     let data = match gather(cx.mem, iov) {
         Ok(data) => data,
-        Err(fault) => return Err(refusal(cx.model, id, total(iov)).unwrap_or(fault)),
+        Err(fault) => match pages_for_pipe(cx, id, iov) {
+            Some(data) => data,
+            None => return Err(refusal(cx.model, id, total(iov)).unwrap_or(fault)),
+        },
     };
     let before = cx.thread().progress as usize;
     let rest = data.get(before..).unwrap_or_default();
@@ -287,6 +290,28 @@ pub fn write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
     finish_write(cx, id, outcome, data.len(), amount, may_wait)
 }
 
+/// A pipe is filled page by page, up to the one that could not be read as a whole.
+fn pages_for_pipe(cx: &Cx, id: OfdId, iov: &[(u64, usize)]) -> Option<Vec<u8>> {
+    const PAGE: usize = 4096;
+    if !matches!(cx.model.files.get(id)?.kind, Kind::PipeWriter(_)) {
+        return None;
+    }
+    let mut data = Vec::new();
+    for &(addr, len) in iov {
+        let piece = cx.mem.read_some(addr, len);
+        let is_whole = piece.len() == len;
+        data.extend(piece);
+        if !is_whole {
+            break;
+        }
+    }
+    data.truncate(data.len() / PAGE * PAGE);
+    (!data.is_empty()).then_some(data)
+}
+
+/// What the length field of a UDP header can say; the kernel looks at it before anything else.
+pub(crate) const LONGEST_UDP: usize = 0xffff;
+
 /// What is told of a description that takes nothing, whatever it is given to read from.
 pub(crate) fn refusal(model: &Model, id: OfdId, len: usize) -> Option<Errno> {
     let socket = match &model.files.get(id)?.kind {
@@ -296,6 +321,12 @@ pub(crate) fn refusal(model: &Model, id: OfdId, len: usize) -> Option<Errno> {
     };
     let socket = model.channels.sockets.get(socket)?;
     match (socket.style, socket.is_inet()) {
+        (socket::Style::Datagram, true) if len > LONGEST_UDP => Some(Errno::EMSGSIZE),
+        (socket::Style::Datagram | socket::Style::SeqPacket, false)
+            if socket.link != socket::Link::Unconnected && len > socket.options.send_buffer - 32 =>
+        {
+            Some(Errno::EMSGSIZE)
+        }
         _ if socket.write_shut => Some(Errno::EPIPE),
         _ if socket.link != socket::Link::Unconnected => None,
         (socket::Style::Datagram, true) if socket.remote.is_none() => Some(Errno::EDESTADDRREQ),

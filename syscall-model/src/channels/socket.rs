@@ -372,14 +372,15 @@ pub fn poll(model: &Model, id: ChannelId) -> PollEvents {
     let this = socket(model, id);
     let mut events = PollEvents::empty();
     if let Some(listening) = &this.listening {
+        // Shut for reading, a TCP listener is a socket that was never connected.
+        if this.read_shut && this.is_inet() {
+            return PollEvents::HUP | PollEvents::OUT | PollEvents::WRNORM;
+        }
         let waits = listening.client_waits || !listening.backlog.is_empty() || flight::has_arrived(model, id);
         events.set(READABLE, waits || this.read_shut);
         // A Unix socket has two halves that can be shut, even if nothing was ever sent.
-        events.set(PollEvents::RDHUP, this.read_shut && !this.is_inet());
-        events.set(
-            PollEvents::HUP,
-            this.read_shut && (this.is_inet() || this.write_shut),
-        );
+        events.set(PollEvents::RDHUP, this.read_shut);
+        events.set(PollEvents::HUP, this.read_shut && this.write_shut);
         return events;
     }
     if this.connecting {

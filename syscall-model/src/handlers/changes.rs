@@ -453,7 +453,7 @@ pub fn readahead(cx: &mut Cx, call: &Call) -> Outcome {
     let (_, description) = cx.model.files.lookup(call.fd(0))?;
     match &description.kind {
         _ if !description.readable() => Err(Errno::EBADF),
-        Kind::File(file) if file.class == Class::Regular => Effect::ok(),
+        Kind::File(file) if file.class == Class::Regular && call.long(2) >= 0 => Effect::ok(),
         _ => Err(Errno::EINVAL),
     }
 }

@@ -5,7 +5,7 @@ use crate::channels;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::Kind;
 use crate::fs::Class;
-use crate::handlers::{files, io, locks};
+use crate::handlers::{files, identity, io, locks};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::net::observe::Observation;
@@ -145,6 +145,15 @@ pub fn fcntl(cx: &mut Cx, call: &Call) -> Outcome {
         }
         libc::F_GETFL => Ok(Effect::Done(i64::from(flags))),
         libc::F_SETFL => {
+            // These belong to root, and only the owner of a file may leave its access time alone.
+            let is_anonymous = matches!(
+                description.kind,
+                Kind::Epoll(_) | Kind::EventFd(_) | Kind::TimerFd(_) | Kind::SignalFd(_)
+            );
+            let asks = argument & !flags & libc::O_NOATIME != 0;
+            if asks && is_anonymous && !identity::is_root(cx) {
+                return Err(Errno::EPERM);
+            }
             if let Some(description) = cx.model.files.get_mut(ofd) {
                 description.flags = flags & !SETTABLE | argument & SETTABLE;
             }
@@ -262,8 +271,9 @@ pub fn ioctl(cx: &mut Cx, call: &Call) -> Outcome {
         _ => match &description.kind {
             Kind::File(file) if request == libc::FIONREAD && file.class == Class::Regular => {
                 let size = cx.view().attributes(&file.node)?.size;
-                let left = size.saturating_sub(file.offset).min(i32::MAX as u64);
-                cx.mem.write_u32(argument, left as u32)?;
+                // Negative where the file ends before the position; the kernel keeps the lower half of a larger number.
+                let left = size.wrapping_sub(file.offset) as u32;
+                cx.mem.write_u32(argument, left)?;
                 Effect::ok()
             }
             Kind::File(_) | Kind::Output(_) => Err(Errno::ENOTTY),

@@ -68,24 +68,27 @@ fn list(cx: &mut Cx, call: &Call, record: fn(&Entry, u64) -> Vec<u8>) -> Outcome
     };
     // The kernel counts down from it as a signed number.
     let room = usize::try_from(call.int(2)).unwrap_or(0);
-    let mut out = Vec::new();
-    let mut at = start;
+    let (mut written, mut at) = (0, start);
     for entry in entries.iter().skip(start as usize) {
         let bytes = record(entry, at + 1);
-        if out.len() + bytes.len() > room {
-            if out.is_empty() {
-                return Err(Errno::EINVAL);
-            }
-            break;
+        let refused = if written + bytes.len() > room {
+            Err(Errno::EINVAL)
+        } else {
+            cx.mem
+                .write(call.word(1).wrapping_add(written as u64), &bytes)
+                .map_err(Errno::from)
+        };
+        match refused {
+            Ok(()) => {}
+            // What could be told has been.
+            Err(_) if written > 0 => break,
+            Err(errno) => return Err(errno),
         }
-        out.extend(bytes);
+        written += bytes.len();
         at += 1;
     }
-    if !out.is_empty() {
-        cx.mem.write(call.word(1), &out)?;
-    }
     data::set_offset(cx, ofd, at);
-    Ok(Effect::Done(out.len() as i64))
+    Ok(Effect::Done(written as i64))
 }
 
 /// Lists a directory, `.` and `..` first, and keeps the list with the description.

@@ -186,11 +186,7 @@ fn open_existing(cx: &mut Cx, found: &Found, node: NodeId, flags: i32) -> Outcom
     }
     let attributes = cx.view().type_and_permissions(&node)?;
     if flags & libc::O_DIRECTORY != 0 && !attributes.is_dir() {
-        return Err(if attributes.is_symlink() {
-            Errno::ELOOP
-        } else {
-            Errno::ENOTDIR
-        });
+        return Err(Errno::ENOTDIR);
     }
     if flags & libc::O_PATH != 0 {
         return install_file(cx, node, Class::Path, found, flags);
@@ -321,20 +317,20 @@ pub fn lseek(cx: &mut Cx, call: &Call) -> Outcome {
     };
     let by = call.long(1);
     let size = || -> Result<i64, Errno> { Ok(cx.view().attributes(&file.node)?.size as i64) };
+    // As the kernel adds: what is too large comes out negative, and is refused for that.
     let to = match call.int(2) {
         // The devices have no position; the kernel answers 0 for all but zero-extending seeks.
-        _ if !matches!(file.class, Class::Regular | Class::Directory | Class::Virtual) => Some(0),
-        libc::SEEK_SET => Some(by),
-        libc::SEEK_CUR => (file.offset as i64).checked_add(by),
-        libc::SEEK_END => size()?.checked_add(by),
+        _ if !matches!(file.class, Class::Regular | Class::Directory | Class::Virtual) => 0,
+        libc::SEEK_SET => by,
+        libc::SEEK_CUR => (file.offset as i64).wrapping_add(by),
+        libc::SEEK_END => size()?.wrapping_add(by),
         // Without holes the data goes up to the end, and there the only hole begins.
         libc::SEEK_DATA if by < 0 || by >= size()? => return Err(Errno::ENXIO),
-        libc::SEEK_DATA => Some(by),
+        libc::SEEK_DATA => by,
         libc::SEEK_HOLE if by < 0 || by >= size()? => return Err(Errno::ENXIO),
-        libc::SEEK_HOLE => Some(size()?),
+        libc::SEEK_HOLE => size()?,
         _ => return Err(Errno::EINVAL),
     };
-    let to = to.ok_or(Errno::EOVERFLOW)?;
     if !(0..=MAX_FILE_SIZE).contains(&to) {
         return Err(Errno::EINVAL);
     }

@@ -63,11 +63,11 @@ pub fn futex(cx: &mut Cx, call: &Call) -> Outcome {
     match operation(call) {
         libc::FUTEX_WAIT => wait(cx, call, u32::MAX),
         libc::FUTEX_WAIT_BITSET => wait(cx, call, call.uint(5)),
+        libc::FUTEX_WAKE_BITSET if call.uint(5) == 0 => Err(Errno::EINVAL),
         libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET if check_word(cx, call, addr).is_err() => {
             Err(Errno::EFAULT)
         }
         libc::FUTEX_WAKE => done(wake(cx.model, addr, wake_count(call.uint(2)), u32::MAX)),
-        libc::FUTEX_WAKE_BITSET if call.uint(5) == 0 => Err(Errno::EINVAL),
         libc::FUTEX_WAKE_BITSET => done(wake(cx.model, addr, wake_count(call.uint(2)), call.uint(5))),
         libc::FUTEX_REQUEUE => requeue(cx, call, None),
         libc::FUTEX_CMP_REQUEUE => requeue(cx, call, Some(call.uint(5))),

@@ -102,7 +102,7 @@ const GROUP: Select = |process| &mut process.group_ids;
 /// -1: leave as it is.
 const KEEP: u32 = u32::MAX;
 
-fn is_root(cx: &Cx) -> bool {
+pub(super) fn is_root(cx: &Cx) -> bool {
     cx.model.process.user.effective == 0
 }
 

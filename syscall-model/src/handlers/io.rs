@@ -374,7 +374,11 @@ fn list_of_second_kind(cx: &Cx, call: &Call, writes: bool) -> Result<SecondKind,
     let buffers = cx.mem.read_iovec(call.word(1), call.word(2))?;
     let flags = call.int(5);
     let (_, description) = cx.model.files.lookup(call.fd(0))?;
-    let has_no_flags = writes && matches!(description.kind, Kind::EventFd(_));
+    let has_no_flags = match &description.kind {
+        Kind::EventFd(_) => writes,
+        Kind::File(file) => file.class == Class::Directory,
+        _ => false,
+    };
     let known = if has_no_flags { libc::RWF_HIPRI } else { RWF_KNOWN };
     if flags & !known != 0 && channels::io::total(&buffers) > 0 {
         return Err(Errno::EOPNOTSUPP);

@@ -116,10 +116,13 @@ fn take(cx: &mut Cx, request: LockRequest, blocking: bool) -> Outcome {
 const LEN_AT: u64 = 16;
 const START_AT: u64 = 8;
 const PID_AT: u64 = 24;
+const FLOCK_SIZE: usize = 32;
 
 fn record_request(cx: &Cx, call: &Call) -> Result<(LockRequest, i32), Errno> {
     let (ofd, _) = cx.model.files.lookup(call.fd(0))?;
     let at = call.word(2);
+    // The kernel takes the whole of it before it looks at any part.
+    cx.mem.read_vec(at, FLOCK_SIZE)?;
     let kinds = cx.mem.read_u32(at)?;
     let (kind, whence) = (i32::from(kinds as i16), i32::from((kinds >> 16) as i16));
     let (start, len) = (

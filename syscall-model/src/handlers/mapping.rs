@@ -6,7 +6,7 @@ use crate::channels;
 use crate::effect::{Effect, MapFile, MapSource, Outcome, Prepared};
 use crate::fd::Kind;
 use crate::fs::{Class, NodeId, OpenFile, SharedMapping, data, shared};
-use crate::handlers::attributes;
+use crate::handlers::{attributes, identity};
 use crate::model::Cx;
 use crate::object::{Object, Touch};
 use std::os::unix::ffi::OsStrExt;
@@ -16,6 +16,8 @@ const PAGE: u64 = 4096;
 const MAP_TYPE: i32 = 0x0f;
 /// The first address that is no program's (`TASK_SIZE`).
 const BEYOND: u64 = 0x7fff_ffff_f000;
+/// What lies below is root's (`vm.mmap_min_addr`), lest a null pointer of the kernel's point there.
+const LOWEST: u64 = 0x1_0000;
 
 /// Anonymous memory is nobody else's business; a mapped file is read.
 pub fn prepare_mmap(cx: &mut Cx, call: &Call) -> Prepared {
@@ -45,6 +47,11 @@ fn check_new(cx: &Cx, call: &Call) -> Result<(), Errno> {
     if flags & libc::MAP_ANONYMOUS == 0 {
         cx.model.files.lookup(call.fd(4))?;
     }
+    // Pages of a size that there is not.
+    let huge = (flags >> libc::MAP_HUGE_SHIFT) & 0x3f;
+    if flags & libc::MAP_ANONYMOUS != 0 && flags & libc::MAP_HUGETLB != 0 && ![0, 21, 30].contains(&huge) {
+        return Err(Errno::EINVAL);
+    }
     let whole = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
     if whole == 0 {
         return Err(if len == 0 { Errno::EINVAL } else { Errno::ENOMEM });
@@ -58,6 +65,9 @@ fn check_new(cx: &Cx, call: &Call) -> Result<(), Errno> {
         }
         if addr % PAGE != 0 {
             return Err(Errno::EINVAL);
+        }
+        if addr < LOWEST && !identity::is_root(cx) {
+            return Err(Errno::EPERM);
         }
     }
     let is_file = flags & libc::MAP_ANONYMOUS == 0;

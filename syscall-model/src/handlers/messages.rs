@@ -220,6 +220,10 @@ fn send(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
     if flags & libc::MSG_FASTOPEN != 0 && cx.thread().progress == 0 {
         connect_first(cx, fd, header)?;
     }
+    let socket = object(cx, fd)?;
+    if socket.is_inet() && socket.style == Style::Datagram && io::total(&header.iov) > io::LONGEST_UDP {
+        return Err(Errno::EMSGSIZE);
+    }
     let to = check_destination(cx, fd, header)?;
     if flags & libc::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);

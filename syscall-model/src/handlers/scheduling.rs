@@ -95,6 +95,9 @@ pub fn sched_setparam(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 pub fn sched_getparam(cx: &mut Cx, call: &Call) -> Outcome {
+    if call.word(1) == 0 {
+        return Err(Errno::EINVAL);
+    }
     let priority = of(cx, call.int(0))?.priority;
     cx.mem.write_u32(call.word(1), priority as u32)?;
     Effect::ok()

@@ -485,6 +485,8 @@ pub fn shutdown(cx: &mut Cx, call: &Call) -> Outcome {
         && socket.listening.is_none()
         && socket.remote.is_none()
     {
+        // The kernel complains, and shuts it all the same.
+        socket::shutdown(cx.model, id, read, write);
         return Err(Errno::ENOTCONN);
     }
     socket::shutdown(cx.model, id, read, write);

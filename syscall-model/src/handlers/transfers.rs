@@ -144,6 +144,9 @@ fn plan_sendfile(cx: &Cx, call: &Call) -> Result<Plan, Errno> {
         return Err(Errno::EBADF);
     }
     check_range(standing(output, None), len.min(MAX_RW_COUNT))?;
+    if is_pipe(&input.kind) {
+        return Err(Errno::EINVAL);
+    }
     let to_pipe = is_pipe(&output.kind);
     if !to_pipe && (output.flags & libc::O_APPEND != 0 || !is_seekable(&input.kind)) {
         return Err(Errno::EINVAL);

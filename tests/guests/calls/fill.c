@@ -83,10 +83,14 @@ void normalise_option(struct step *step) {
 void normalise_read(struct step *step) {
     struct record {
         uint32_t signal, error, code, pid, uid;
-    } *record = (struct record *)at(step, 1, 128);
-    bool is_signal = step->result > 0 && step->result % 128 == 0 && record && record->error == 0 && (record->signal == SIGUSR1 || record->signal == SIGUSR2);
-    if (is_signal)
-        record->pid = record->uid = 0;
+    };
+    // Several can come at once.
+    for (long offset = 0; step->result % 128 == 0 && offset < step->result; offset += 128) {
+        unsigned char *place = at(step, 1, offset + 128);
+        struct record *record = place ? (struct record *)(place + offset) : NULL;
+        if (record && record->error == 0 && (record->signal == SIGUSR1 || record->signal == SIGUSR2))
+            record->pid = record->uid = 0;
+    }
 }
 
 // Positions in directories are the file system's own business.
@@ -347,4 +351,12 @@ void fill_limit(struct step *step) {
 void fill_zero(struct step *step) {
     (void)step;
     memset(input, 0, 64);
+}
+
+// What comes in on TCP can be mapped natively; what happens at its place later would differ.
+void fill_mapped(struct step *step) {
+    int protocol = 0;
+    socklen_t size = sizeof protocol;
+    if (getsockopt((int)step->arguments[4], SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == IPPROTO_TCP)
+        step->arguments[4] = -1, strcpy(step->shown[4], "-1");
 }

@@ -9,5 +9,5 @@ work fill_seek, normalise_read, tell_poll, forget_output, forget_output_and_size
 // Input that means something.
 work fill_offset, fill_open_how, fill_times, fill_lock, fill_event, fill_mask, fill_poll, fill_ppoll, fill_select, fill_timer, fill_address,
     fill_address4, fill_length, fill_length2, fill_length4, fill_message, fill_option, fill_remap, fill_self, fill_timed_wait, fill_action, fill_stack,
-    fill_info, fill_nap, fill_sigevent, fill_limit, fill_zero;
+    fill_info, fill_nap, fill_sigevent, fill_limit, fill_zero, fill_mapped;
 #endif

@@ -112,14 +112,15 @@ static long make_number(struct step *step, enum kind kind, char *shown) {
 
 static long make_iov(struct step *step, char *shown) {
     static struct iovec pieces[1024];
+    // `vmsplice` lends memory: it must stay as it is for as long as anybody may read it.
+    static unsigned char lasting[64 * PIECES] = "what is lent";
     if (below(step, 20) == 0)
         return odd_pointer(step, shown);
     uint64_t bad = below(step, 30);
+    long number = step->call->number;
+    bool writes = number == SYS_writev || number == SYS_pwritev || number == SYS_pwritev2;
+    unsigned char *buffer = number == SYS_vmsplice ? lasting : writes ? input : output;
     for (int i = 0; i < 1024; i++) {
-        unsigned char *buffer = step->call->number == SYS_writev || step->call->number == SYS_pwritev ||
-                                        step->call->number == SYS_pwritev2 || step->call->number == SYS_vmsplice
-                                    ? input
-                                    : output;
         pieces[i] = (struct iovec){buffer + 64 * (i % PIECES), i < PIECES ? below(step, 64) : 0};
     }
     if (bad < PIECES)

@@ -316,6 +316,7 @@ pub(crate) const LONGEST_UDP: usize = 0xffff;
 pub(crate) fn refusal(model: &Model, id: OfdId, len: usize) -> Option<Errno> {
     let socket = match &model.files.get(id)?.kind {
         Kind::EventFd(_) if len != 8 => return Some(Errno::EINVAL),
+        Kind::PipeWriter(pipe) if !model.channels.pipes.get(pipe)?.reader_open => return Some(Errno::EPIPE),
         Kind::Socket(socket) => socket,
         _ => return None,
     };

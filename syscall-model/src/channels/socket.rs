@@ -145,6 +145,16 @@ pub struct Received {
     pub from: Option<Endpoint>,
 }
 
+impl Received {
+    /// Nothing more is to come.
+    fn end() -> Self {
+        Self {
+            end: true,
+            ..Self::default()
+        }
+    }
+}
+
 impl Socket {
     pub fn new(family: i32, style: Style, link: Link) -> Self {
         Self {

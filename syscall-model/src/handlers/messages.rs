@@ -304,6 +304,10 @@ fn check_destination(cx: &Cx, fd: i32, header: &Header) -> Result<Option<Endpoin
         // The kernel ignores the address of a sequenced packet.
         (Style::SeqPacket, _) => Ok(None),
         (Style::Datagram, _) => {
+            // No address after all, to IPv6.
+            if socket.family == libc::AF_INET6 && raw.starts_with(&(libc::AF_UNSPEC as u16).to_le_bytes()) {
+                return Ok(None);
+            }
             let to = match destination(cx, socket, &raw) {
                 Err(Errno::EAFNOSUPPORT) if socket.family == libc::AF_INET6 => return Err(Errno::EINVAL),
                 to => to?,

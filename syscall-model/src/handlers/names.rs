@@ -319,7 +319,11 @@ fn move_entry(cx: &mut Cx, from: (i32, u64), to: (i32, u64), flags: u32) -> Outc
             return Err(Errno::EBUSY);
         }
     }
-    let (from, to) = (from?, to?);
+    let from = from?;
+    if from.has_name() && to.is_err() {
+        from.existing()?;
+    }
+    let to = to?;
     let exchange = flags & libc::RENAME_EXCHANGE != 0;
     if !from.has_name() {
         return Err(Errno::EBUSY);

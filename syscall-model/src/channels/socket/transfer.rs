@@ -169,6 +169,9 @@ pub fn receive(model: &mut Model, id: ChannelId, max: usize, peek: bool) -> Resu
     if this.connection_based() && this.link == Link::Unconnected {
         // What a failed connect left.
         this.take_error()?;
+        if this.read_shut && this.is_inet() && this.listening.is_none() {
+            return Ok(Received::end());
+        }
         let errno = if this.style == Style::Stream && !this.is_inet() {
             Errno::EINVAL
         } else {
@@ -182,10 +185,7 @@ pub fn receive(model: &mut Model, id: ChannelId, max: usize, peek: bool) -> Resu
     }
     if this.incoming.is_empty() {
         return if this.read_shut {
-            Ok(Received {
-                end: true,
-                ..Received::default()
-            })
+            Ok(Received::end())
         } else {
             Err(Errno::EAGAIN)
         };

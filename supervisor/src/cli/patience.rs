@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How long a counterexample may be made simpler if a thread computes without end on another way.
+/// How long a step may take while a counterexample is made simpler: a thread may compute without end on another way. All else there is bounded by a number of steps,
+/// so that the same counterexample comes out on a busy machine.
 const SIMPLER: Duration = Duration::from_secs(60);
 
 /// The bounds of a search that begins now.
@@ -31,8 +32,7 @@ pub fn with_peers(bounds: &Bounds) -> peers::Patience {
 /// The bounds of the search for a simpler counterexample.
 pub fn of_minimisation() -> Bounds {
     Bounds {
-        stop: None,
-        deadline: Some(Instant::now() + SIMPLER),
+        step: Some(SIMPLER),
         ..Bounds::default()
     }
 }

@@ -4,10 +4,11 @@
 //! that does not end, so whoever lets it run has to look at them, too.
 
 use super::Session;
+use super::spin::TICK;
 use crate::error::{ExitCode, Failure};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use syscall_model::Tid;
 
 /// When to break off a thread that computes.
@@ -19,6 +20,8 @@ pub struct Bounds {
     pub deadline: Option<Instant>,
     /// After so many stops at loads and stores that are no parking points after all.
     pub stops: Option<u64>,
+    /// After it has run for so long in one step.
+    pub step: Option<Duration>,
 }
 
 impl Bounds {
@@ -29,6 +32,11 @@ impl Bounds {
 }
 
 impl Session {
+    pub(super) fn is_over(&self) -> bool {
+        let bounds = &self.options.bounds;
+        bounds.is_over() || bounds.step.is_some_and(|most| TICK * self.transit.ticks >= most)
+    }
+
     /// One more stop at a load or store that nobody else can see.
     pub(super) fn count_stop(&mut self, tid: Tid) -> Result<(), Failure> {
         let Some(left) = &mut self.options.bounds.stops else {

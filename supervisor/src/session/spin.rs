@@ -65,7 +65,7 @@ struct Cycle {
 impl Session {
     /// The thread was interrupted: does it spin?
     pub(super) fn on_interrupt(&mut self, tid: Tid) -> Result<Flow, Failure> {
-        if self.options.bounds.is_over() {
+        if self.is_over() {
             return Err(self.broken_off(tid));
         }
         let Some(cycle) = self.find_cycle()? else {

@@ -23,6 +23,8 @@ pub(super) struct Transit {
     pub looks: bool,
     /// Operations that were passed without parking, since nobody else is there.
     pub alone: u32,
+    /// How often the supervisor has looked up while the task ran.
+    pub ticks: u32,
 }
 
 impl Transit {
@@ -347,7 +349,8 @@ impl Session {
                     return Ok(());
                 }
                 Outcome::Tick(still) => {
-                    if watch.is_due() || self.options.bounds.is_over() {
+                    self.transit.ticks += 1;
+                    if watch.is_due() || self.is_over() {
                         still.interrupt()?;
                     }
                     running = still;

@@ -17,6 +17,7 @@ use super::ChannelId;
 use super::bytes::ByteQueue;
 use crate::clock::Nanos;
 use crate::fd::{OfdId, PollEvents};
+use crate::fs::Ino;
 use crate::model::Model;
 use crate::net::{Endpoint, Key, flight};
 use imbl::{OrdMap, Vector};
@@ -114,8 +115,10 @@ pub struct Socket {
     pub error: Option<Errno>,
     pub options: Options,
     pub name: Option<Endpoint>,
-    /// The name as it was given, if that is another: a relative path.
+    /// The name as it was given, if that may be another: a path.
     pub given: Option<Endpoint>,
+    /// The file that it is bound to. It may have another name by now, or none.
+    pub file: Option<Ino>,
     pub remote: Option<Endpoint>,
     pub listening: Option<Listening>,
     /// A non-blocking connect is under way.
@@ -177,6 +180,7 @@ impl Socket {
             },
             name: None,
             given: None,
+            file: None,
             remote: None,
             listening: None,
             connecting: false,

@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared};
-use crate::fs::{Content, Directory, FileData, Found, Last, NodeId};
+use crate::fs::{Content, Directory, FileData, Found, Ino, Last, NodeId};
 use crate::handlers::files::may_change;
 use crate::handlers::paths;
 use crate::memory::GuestMemoryExt;
@@ -66,13 +66,18 @@ fn free_name(cx: &Cx, found: &Found, directory: bool) -> Result<(), Errno> {
 }
 
 fn make(cx: &mut Cx, found: &Found, mode: u32, content: Content) -> Outcome {
+    make_inode(cx, found, mode, content)?;
+    Effect::ok()
+}
+
+fn make_inode(cx: &mut Cx, found: &Found, mode: u32, content: Content) -> Result<Ino, Errno> {
     let now = cx.file_time();
     let owner = cx.owner();
     let ino = cx.model.fs.create(mode, owner, now, content);
     cx.model
         .fs
         .insert_entry(cx.host, &found.dir, &found.name, ino, now)?;
-    Effect::ok()
+    Ok(ino)
 }
 
 fn make_directory(cx: &mut Cx, dirfd: i32, path: u64, mode: u32) -> Outcome {
@@ -119,20 +124,16 @@ fn make_node(cx: &mut Cx, dirfd: i32, path: u64, mode: u32, device: u64) -> Outc
     make(cx, &found, mode, content)
 }
 
-/// The name of a Unix socket that is bound to a path: the absolute path.
-pub fn make_socket(cx: &mut Cx, path: &[u8]) -> Result<Vec<u8>, Errno> {
+/// The file of a Unix socket that is bound to a path, with the absolute path.
+pub fn make_socket(cx: &mut Cx, path: &[u8]) -> Result<(Vec<u8>, Ino), Errno> {
     let found = paths::find_last(cx, CWD, path, Last::Name)?;
     match free_name(cx, &found, false) {
         Err(Errno::EEXIST) => return Err(Errno::EADDRINUSE),
         other => other?,
     }
-    make(
-        cx,
-        &found,
-        libc::S_IFSOCK | 0o777 & !cx.model.fs.umask,
-        Content::Other,
-    )?;
-    Ok(found.path)
+    let mode = libc::S_IFSOCK | 0o777 & !cx.model.fs.umask;
+    let ino = make_inode(cx, &found, mode, Content::Other)?;
+    Ok((found.path, ino))
 }
 
 pub fn mknod(cx: &mut Cx, call: &Call) -> Outcome {

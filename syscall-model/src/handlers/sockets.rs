@@ -10,6 +10,7 @@ use crate::channels::socket::{self, Link, Socket, Style};
 use crate::channels::{ChannelId, Use, install, io, named, netlink, touches};
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId};
+use crate::fs::{Ino, NodeId};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::net::Endpoint;
@@ -169,17 +170,35 @@ pub fn destination(cx: &Cx, socket: &Socket, raw: &[u8]) -> Result<Endpoint, Err
             Some(0) => Ok(Endpoint::Unix(name)),
             Some(_) => {
                 let found = paths::find(cx, libc::AT_FDCWD, &name, true)?;
-                let attributes = cx.view().attributes(&found.existing()?)?;
+                let node = found.existing()?;
+                let attributes = cx.view().attributes(&node)?;
                 if !cx.view().permits(&attributes, 2) {
                     return Err(Errno::EACCES);
                 }
                 if attributes.file_type() != libc::S_IFSOCK {
                     return Err(Errno::ECONNREFUSED);
                 }
-                Ok(Endpoint::Unix(found.path))
+                bound_to(cx, &node, found.path)
             }
         },
         endpoint => Ok(endpoint.destination()),
+    }
+}
+
+/// The name of the socket that is bound to this file: one of the program's, or else a peer's.
+fn bound_to(cx: &Cx, node: &NodeId, path: Vec<u8>) -> Result<Endpoint, Errno> {
+    let sockets = &cx.model.channels.sockets;
+    if let NodeId::Overlay(ino) = cx.model.fs.current(node) {
+        let mut bound = sockets.values().filter(|socket| socket.file == Some(ino));
+        if let Some(name) = bound.find_map(|socket| socket.name.clone()) {
+            return Ok(name);
+        }
+    }
+    let name = Endpoint::Unix(path);
+    // It had this name, and is somewhere else.
+    match named::receiver(cx.model, &name) {
+        Some(_) => Err(Errno::ECONNREFUSED),
+        None => Ok(name),
     }
 }
 
@@ -401,12 +420,12 @@ pub fn bind(cx: &mut Cx, call: &Call) -> Outcome {
         return Err(Errno::EINVAL);
     }
     let wants_any = name.port() == Some(0);
-    let given = matches!(&name, Endpoint::Unix(path) if path.first().is_some_and(|&first| first != b'/' && first != 0));
-    let given = given.then(|| name.clone());
-    let name = match name {
-        Endpoint::Unix(path) if path.is_empty() => Endpoint::Unix(autobind(cx)),
-        Endpoint::Unix(path) if path[0] != 0 => Endpoint::Unix(names::make_socket(cx, &path)?),
-        name => name,
+    let is_path = matches!(&name, Endpoint::Unix(path) if path.first().is_some_and(|&first| first != 0));
+    let given = is_path.then(|| name.clone());
+    let (name, file) = match name {
+        Endpoint::Unix(path) if path.is_empty() => (Endpoint::Unix(autobind(cx)), None),
+        Endpoint::Unix(path) if path[0] != 0 => bind_to_file(cx, id, &path)?,
+        name => (name, None),
     };
     if !wants_any && named::is_taken(cx.model, id, &name) {
         return Err(Errno::EADDRINUSE);
@@ -426,8 +445,19 @@ pub fn bind(cx: &mut Cx, call: &Call) -> Outcome {
     let serves = datagrams && cx.net.listen(&name);
     let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
     (socket.name, socket.given, socket.serves) = (Some(name), given, serves);
+    socket.file = file;
     cx.model.channels.stale |= serves;
     Effect::ok()
+}
+
+/// A socket is found by its file, and has the path as its name. A file that was renamed or removed leaves its path to another, whose name is then told from the first's by the
+/// number of its file.
+fn bind_to_file(cx: &mut Cx, id: ChannelId, path: &[u8]) -> Result<(Endpoint, Option<Ino>), Errno> {
+    let (mut name, ino) = names::make_socket(cx, path)?;
+    if named::is_taken(cx.model, id, &Endpoint::Unix(name.clone())) {
+        name.extend(format!("\0{}", ino).bytes());
+    }
+    Ok((Endpoint::Unix(name), Some(ino)))
 }
 
 /// An abstract name of the kernel's choice: five hexadecimal digits.

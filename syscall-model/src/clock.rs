@@ -3,7 +3,8 @@
 //! Time passes only when every thread waits; it then jumps to the earliest deadline, so that sleeps cost
 //! nothing and two runs of one schedule read the same times. A thread that polls the clock in a loop would
 //! wait for ever on a clock that stands still: after [`Clock::PATIENCE`] readings in a row without a
-//! visible operation each further reading moves the clock by [`Clock::TICK`]. The same goes for threads that look for an
+//! visible operation each further reading moves the clock, by little at first, for programs that work and look
+//! now and then whether they should give up, and by [`Clock::TICK`] in the end. The same goes for threads that look for an
 //! event again and again without waiting for it ([`Clock::idle_tick`]); the supervisor knows when they do.
 
 /// Nanoseconds on the virtual monotonic clock.
@@ -18,6 +19,8 @@ pub struct Clock {
     epoch: Nanos,
     /// `clock_settime` and `settimeofday` are refused, so the distance between the clocks is constant.
     readings: u32,
+    /// How long these readings have moved it.
+    polled: Nanos,
     /// How long it has moved on for programs that only look for something, and find nothing.
     idle: Nanos,
 }
@@ -25,6 +28,7 @@ pub struct Clock {
 impl Clock {
     pub const PATIENCE: u32 = 64;
     pub const TICK: Nanos = 1_000_000;
+    const SHORTEST_TICK: Nanos = 10_000;
     /// The monotonic clock of a machine that has been up for a while; some programs take 0 for "unset".
     const UPTIME: Nanos = 1_000_000_000_000;
 
@@ -33,6 +37,7 @@ impl Clock {
             monotonic: Self::UPTIME,
             epoch: epoch_seconds * 1_000_000_000 - Self::UPTIME,
             readings: 0,
+            polled: 0,
             idle: 0,
         }
     }
@@ -61,13 +66,15 @@ impl Clock {
     pub fn read(&mut self) {
         self.readings = self.readings.saturating_add(1);
         if self.readings > Self::PATIENCE {
-            self.monotonic += Self::TICK;
+            let tick = (self.polled / 1024).clamp(Self::SHORTEST_TICK, Self::TICK);
+            self.polled += tick;
+            self.monotonic += tick;
         }
     }
 
     /// A visible operation happened: whoever reads the clock now is not merely polling it.
     pub fn visible_operation(&mut self) {
-        self.readings = 0;
+        (self.readings, self.polled) = (0, 0);
     }
 
     /// How long nothing has happened but looks that found nothing.

@@ -2,7 +2,7 @@
 
 use crate::address::Address;
 use crate::answer::{Answer, Channel, StreamEnd};
-use crate::diag::Diag;
+use crate::diag::{Diag, TCP_ESTABLISHED};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -49,8 +49,6 @@ pub struct Link {
 }
 
 const READ_CHUNK: usize = 64 * 1024;
-const TCP_ESTABLISHED: u8 = 1;
-const TCP_CLOSE_WAIT: u8 = 8;
 const TCP_SYN_RECV: [u8; 2] = [3, 12];
 
 impl Link {
@@ -292,6 +290,32 @@ impl Link {
         }
     }
 
+    /// Bytes that the peer was told on this stream and its program has not read, wherever they are; as far as can be seen.
+    pub fn unread(&self, diag: Option<&mut Diag>) -> u64 {
+        let waiting = self.outbox.len() as u64;
+        let told = self.sent + waiting;
+        let Some(diag) = diag else { return waiting };
+        match &self.socket {
+            Socket::Udp(_) | Socket::Correspondent(..) => 0,
+            Socket::Unix(_) => match diag.unix_unread(self.inode) {
+                Ok(Some(unread)) => u64::from(unread) + waiting,
+                Ok(None) => told,
+                Err(_) => waiting,
+            },
+            Socket::Tcp(_) => match self.addresses.map(|(us, them)| diag.tcp(them, us)) {
+                Some(Ok(Some(view))) => match view.bytes {
+                    Some((received, _)) if view.has_reader() => {
+                        told.saturating_sub(received.saturating_sub(u64::from(view.unread)))
+                    }
+                    // Closed: nobody will read it, and whoever writes hears of that.
+                    _ => 0,
+                },
+                Some(Ok(None)) => 0,
+                Some(Err(_)) | None => waiting,
+            },
+        }
+    }
+
     fn kernel_flight(&self, diag: &mut Diag) -> Flight {
         match &self.socket {
             Socket::Unix(_) => match diag.unix_unconsumed(self.inode) {
@@ -329,11 +353,10 @@ impl Link {
             };
         };
         let orphaned = view.inode == 0;
-        let alive = matches!(view.state, TCP_ESTABLISHED | TCP_CLOSE_WAIT);
         if TCP_SYN_RECV.contains(&view.state) || (self.is_open() && has_sent > self.received) {
             return Flight::Travelling;
         }
-        if orphaned && !alive {
+        if !view.has_reader() {
             return if self.is_open() {
                 Flight::Travelling
             } else {
@@ -367,11 +390,27 @@ mod tests {
             link.send(&[0; 1 << 20]);
         }
         assert_eq!(link.flight(&mut diag), Flight::Unconsumed);
+        let told = link.sent + link.outbox.len() as u64;
+        assert_eq!(link.unread(Some(&mut diag)), told);
         let mut buffer = vec![0; 1 << 20];
+        theirs.read_exact(&mut buffer[..1000]).expect("read");
+        assert_eq!(link.unread(Some(&mut diag)), told - 1000);
         while link.has_backlog() || link.flight(&mut diag) != Flight::Clear {
             let count = theirs.read(&mut buffer).expect("more to read");
             assert_ne!(count, 0, "the link is open");
             link.flush();
         }
+        assert_eq!(link.unread(Some(&mut diag)), 0);
+    }
+
+    #[test]
+    fn what_nobody_reads_from_a_unix_stream_is_counted() {
+        let (ours, mut theirs) = UnixStream::pair().expect("pair");
+        let mut link = Link::unix(ours).expect("stands");
+        let mut diag = Diag::new().expect("sock_diag");
+        link.send(&[0; 1 << 20]);
+        assert_eq!(link.unread(Some(&mut diag)), 1 << 20);
+        theirs.read_exact(&mut [0; 1000]).expect("read");
+        assert_eq!(link.unread(Some(&mut diag)), (1 << 20) - 1000);
     }
 }

@@ -51,6 +51,7 @@ pub fn main(args: &Args) -> Result<u8, Failure> {
     let mut view = View::of(&trace);
     if args.stacks {
         let options = super::replay::options(args.program.as_deref(), false, &trace)?;
+        super::replay::files_are_as_recorded(&trace)?;
         show::add_stacks(&mut view, options, &trace)?;
     }
     if let Some(path) = &args.html {

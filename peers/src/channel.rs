@@ -58,7 +58,11 @@ impl Link {
     /// Nobody listens, or the address cannot be reached within `bound`.
     pub fn connect(to: &Address, bound: Duration) -> io::Result<Link> {
         match to {
-            Address::Tcp(addr) => Link::tcp(TcpStream::connect_timeout(addr, bound)?),
+            Address::Tcp(addr) => {
+                let stream = TcpStream::connect_timeout(addr, bound)?;
+                let them = stream.peer_addr()?;
+                Link::tcp(stream, them)
+            }
             Address::Unix(name) => Link::unix(UnixStream::connect_addr(&Address::unix(name)?)?),
             Address::Udp(addr) => {
                 let any: SocketAddr = if addr.is_ipv4() {
@@ -75,15 +79,15 @@ impl Link {
         }
     }
 
-    /// Takes over an established TCP connection.
+    /// Takes over an established TCP connection. It may have been reset since: then it no longer knows itself who `them` are, and what is read from it tells that.
     ///
     /// # Errors
-    /// It is already gone again.
-    pub fn tcp(stream: TcpStream) -> io::Result<Link> {
+    /// It cannot be made non-blocking.
+    pub fn tcp(stream: TcpStream, them: SocketAddr) -> io::Result<Link> {
         stream.set_nonblocking(true)?;
         // Every write must be on its way at once: its effect is looked for right after it.
         stream.set_nodelay(true)?;
-        let addresses = Some((stream.local_addr()?, stream.peer_addr()?));
+        let addresses = Some((stream.local_addr()?, them));
         Ok(Link::new(Socket::Tcp(stream), addresses, 0))
     }
 
@@ -382,8 +386,9 @@ mod tests {
     #[test]
     fn what_a_peer_has_no_room_for_is_not_on_its_way() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-        let stream = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
-        let mut link = Link::tcp(stream).expect("stands");
+        let address = listener.local_addr().expect("address");
+        let stream = TcpStream::connect(address).expect("connect");
+        let mut link = Link::tcp(stream, address).expect("stands");
         let mut diag = Diag::new().expect("sock_diag");
         let (mut theirs, _) = listener.accept().expect("accept");
         while !link.has_backlog() {

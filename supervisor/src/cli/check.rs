@@ -386,6 +386,9 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     report.races.retain(|race| !suppressions.hide_race(race));
     report.warnings.extend(warnings::of_races(&report.races));
     report.warnings.extend(super::peers::barred(&options.peers));
+    report
+        .notes
+        .extend(found.iter().filter_map(|found| found.note.clone()));
     report.notes.extend(broken_off.into_iter().chain(failed_later));
     report.notes.extend(super::peers::notes(&options.peers));
     if let Some(path) = &args.json {
@@ -588,6 +591,7 @@ fn counterexamples(
         seed: args.seed,
         is_only: result.violations.len() == 1,
         directory: &args.trace_dir,
+        keep_env: args.sut.keep_env,
     };
     let mut found = Vec::new();
     for explore::Found { violation, path, .. } in &result.violations {

@@ -121,11 +121,10 @@ pub(super) fn files_are_as_recorded(trace: &Trace) -> Result<(), Failure> {
     if changed.is_empty() {
         return Ok(());
     }
-    let what =
-        "files that the program used are not as they were when this was recorded, and are not in the trace";
-    let failure = Failure::desync(what).hint(
-        "replay where they are as they were (a container, the package's version), or try --allow-changed-files",
-    );
+    let failure = Failure::desync(
+        "files that the program used are not as they were when this was recorded, and are not in the trace",
+    )
+    .hint("replay where they are as they were (a container, the package's version), or try --allow-changed-files");
     Err(changed
         .iter()
         .fold(failure, |failure, path| failure.detail(path.as_str())))

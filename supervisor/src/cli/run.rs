@@ -8,6 +8,7 @@ use crate::check::counterexample::Needs;
 use crate::cores::Core;
 use crate::error::{ExitCode, Failure};
 use crate::execution::{self, Execution};
+use crate::masking::{self, Shown};
 use crate::network::Peers;
 use crate::program::Program;
 use crate::report::{self, Outcome, Report, Violation};
@@ -84,6 +85,9 @@ pub struct SutArgs {
     /// Start with an empty environment.
     #[arg(long)]
     pub clear_env: bool,
+    /// Keep the values of all environment variables in traces. By default values that a replay does not need are masked, as they may be passwords or tokens.
+    #[arg(long)]
+    pub keep_env: bool,
     /// Seed of the random numbers that the program gets from the system.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub random_seed: u64,
@@ -135,8 +139,13 @@ fn run(args: &Args, quiet: bool, started: Instant) -> Result<u8, Failure> {
         check_again(args, &options, &execution)?;
     }
     // Before anything is applied: the program's own file may be among what it wrote.
+    let mut note = None;
     if let Some(path) = &args.trace {
-        trace::format::write(path, &execution.trace(&options, args.seed)?)?;
+        let mut trace = execution.trace(&options, args.seed)?;
+        if !args.sut.keep_env {
+            note = masking::mask(&mut trace, &options, &Shown::of(&execution.session))?;
+        }
+        trace::format::write(path, &trace)?;
     }
     keep_writes(args, &execution)?;
     options.peers.save()?;
@@ -146,6 +155,7 @@ fn run(args: &Args, quiet: bool, started: Instant) -> Result<u8, Failure> {
     }
     let mut report = report(args, &execution, started);
     report.warnings.extend(super::peers::barred(&options.peers));
+    report.notes.extend(note);
     report.notes.extend(super::peers::notes(&options.peers));
     report.warnings.extend(super::peers::warnings(&options.peers));
     if !quiet {

@@ -445,7 +445,7 @@ pub fn write_json(path: &std::path::Path, report: &Report) -> Result<(), Failure
     let written = if path.as_os_str() == "-" {
         std::io::stdout().write_all(text.as_bytes())
     } else {
-        std::fs::write(path, text)
+        ::peers::write_whole(path, text.as_bytes())
     };
     written.map_err(|e| {
         Failure::usage(format!("cannot write {}: {e}", path.display()))

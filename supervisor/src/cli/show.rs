@@ -137,7 +137,8 @@ pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
     if path.as_os_str() == "-" {
         return print(content);
     }
-    std::fs::write(path, content).map_err(|e| Failure::usage(format!("cannot write {}: {e}", path.display())))
+    peers::write_whole(path, content)
+        .map_err(|e| Failure::usage(format!("cannot write {}: {e}", path.display())))
 }
 
 pub(super) fn print(content: &[u8]) -> Result<(), Failure> {

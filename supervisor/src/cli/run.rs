@@ -97,7 +97,7 @@ pub struct SutArgs {
     /// Seconds since 1970 on the program's clock when it starts.
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_EPOCH_SECONDS, value_parser = clap::value_parser!(u64).range(1_000_000..=4_000_000_000))]
     pub epoch: u64,
-    /// Do not have the kernel confine the program (Landlock) beyond what tracefork does by itself.
+    /// Do not have the kernel confine the program (Landlock, a network of its own) beyond what tracefork does by itself.
     #[arg(long)]
     pub no_confinement: bool,
 }

@@ -2,7 +2,7 @@
 
 use crate::address::Address;
 use crate::answer::{Answer, Channel, StreamEnd};
-use crate::diag::Diag;
+use crate::diag::{Diag, TCP_ESTABLISHED};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -49,8 +49,6 @@ pub struct Link {
 }
 
 const READ_CHUNK: usize = 64 * 1024;
-const TCP_ESTABLISHED: u8 = 1;
-const TCP_CLOSE_WAIT: u8 = 8;
 const TCP_SYN_RECV: [u8; 2] = [3, 12];
 
 impl Link {
@@ -60,7 +58,11 @@ impl Link {
     /// Nobody listens, or the address cannot be reached within `bound`.
     pub fn connect(to: &Address, bound: Duration) -> io::Result<Link> {
         match to {
-            Address::Tcp(addr) => Link::tcp(TcpStream::connect_timeout(addr, bound)?),
+            Address::Tcp(addr) => {
+                let stream = TcpStream::connect_timeout(addr, bound)?;
+                let them = stream.peer_addr()?;
+                Link::tcp(stream, them)
+            }
             Address::Unix(name) => Link::unix(UnixStream::connect_addr(&Address::unix(name)?)?),
             Address::Udp(addr) => {
                 let any: SocketAddr = if addr.is_ipv4() {
@@ -77,15 +79,15 @@ impl Link {
         }
     }
 
-    /// Takes over an established TCP connection.
+    /// Takes over an established TCP connection. It may have been reset since: then it no longer knows itself who `them` are, and what is read from it tells that.
     ///
     /// # Errors
-    /// It is already gone again.
-    pub fn tcp(stream: TcpStream) -> io::Result<Link> {
+    /// It cannot be made non-blocking.
+    pub fn tcp(stream: TcpStream, them: SocketAddr) -> io::Result<Link> {
         stream.set_nonblocking(true)?;
         // Every write must be on its way at once: its effect is looked for right after it.
         stream.set_nodelay(true)?;
-        let addresses = Some((stream.local_addr()?, stream.peer_addr()?));
+        let addresses = Some((stream.local_addr()?, them));
         Ok(Link::new(Socket::Tcp(stream), addresses, 0))
     }
 
@@ -292,6 +294,32 @@ impl Link {
         }
     }
 
+    /// Bytes that the peer was told on this stream and its program has not read, wherever they are; as far as can be seen.
+    pub fn unread(&self, diag: Option<&mut Diag>) -> u64 {
+        let waiting = self.outbox.len() as u64;
+        let told = self.sent + waiting;
+        let Some(diag) = diag else { return waiting };
+        match &self.socket {
+            Socket::Udp(_) | Socket::Correspondent(..) => 0,
+            Socket::Unix(_) => match diag.unix_unread(self.inode) {
+                Ok(Some(unread)) => u64::from(unread) + waiting,
+                Ok(None) => told,
+                Err(_) => waiting,
+            },
+            Socket::Tcp(_) => match self.addresses.map(|(us, them)| diag.tcp(them, us)) {
+                Some(Ok(Some(view))) => match view.bytes {
+                    Some((received, _)) if view.has_reader() => {
+                        told.saturating_sub(received.saturating_sub(u64::from(view.unread)))
+                    }
+                    // Closed: nobody will read it, and whoever writes hears of that.
+                    _ => 0,
+                },
+                Some(Ok(None)) => 0,
+                Some(Err(_)) | None => waiting,
+            },
+        }
+    }
+
     fn kernel_flight(&self, diag: &mut Diag) -> Flight {
         match &self.socket {
             Socket::Unix(_) => match diag.unix_unconsumed(self.inode) {
@@ -329,11 +357,10 @@ impl Link {
             };
         };
         let orphaned = view.inode == 0;
-        let alive = matches!(view.state, TCP_ESTABLISHED | TCP_CLOSE_WAIT);
         if TCP_SYN_RECV.contains(&view.state) || (self.is_open() && has_sent > self.received) {
             return Flight::Travelling;
         }
-        if orphaned && !alive {
+        if !view.has_reader() {
             return if self.is_open() {
                 Flight::Travelling
             } else {
@@ -359,19 +386,36 @@ mod tests {
     #[test]
     fn what_a_peer_has_no_room_for_is_not_on_its_way() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-        let stream = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
-        let mut link = Link::tcp(stream).expect("stands");
+        let address = listener.local_addr().expect("address");
+        let stream = TcpStream::connect(address).expect("connect");
+        let mut link = Link::tcp(stream, address).expect("stands");
         let mut diag = Diag::new().expect("sock_diag");
         let (mut theirs, _) = listener.accept().expect("accept");
         while !link.has_backlog() {
             link.send(&[0; 1 << 20]);
         }
         assert_eq!(link.flight(&mut diag), Flight::Unconsumed);
+        let told = link.sent + link.outbox.len() as u64;
+        assert_eq!(link.unread(Some(&mut diag)), told);
         let mut buffer = vec![0; 1 << 20];
+        theirs.read_exact(&mut buffer[..1000]).expect("read");
+        assert_eq!(link.unread(Some(&mut diag)), told - 1000);
         while link.has_backlog() || link.flight(&mut diag) != Flight::Clear {
             let count = theirs.read(&mut buffer).expect("more to read");
             assert_ne!(count, 0, "the link is open");
             link.flush();
         }
+        assert_eq!(link.unread(Some(&mut diag)), 0);
+    }
+
+    #[test]
+    fn what_nobody_reads_from_a_unix_stream_is_counted() {
+        let (ours, mut theirs) = UnixStream::pair().expect("pair");
+        let mut link = Link::unix(ours).expect("stands");
+        let mut diag = Diag::new().expect("sock_diag");
+        link.send(&[0; 1 << 20]);
+        assert_eq!(link.unread(Some(&mut diag)), 1 << 20);
+        theirs.read_exact(&mut [0; 1000]).expect("read");
+        assert_eq!(link.unread(Some(&mut diag)), (1 << 20) - 1000);
     }
 }

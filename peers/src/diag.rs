@@ -21,6 +21,14 @@ pub struct TcpView {
     pub bytes: Option<(u64, u64)>,
 }
 
+impl TcpView {
+    /// Can a program still read from it? It can if it has a descriptor, or gets one when it accepts the connection.
+    #[must_use]
+    pub fn has_reader(&self) -> bool {
+        self.inode != 0 || matches!(self.state, TCP_ESTABLISHED | TCP_CLOSE_WAIT)
+    }
+}
+
 /// A netlink socket for queries.
 #[derive(Debug)]
 pub struct Diag {
@@ -28,6 +36,8 @@ pub struct Diag {
     sequence: u32,
 }
 
+pub(crate) const TCP_ESTABLISHED: u8 = 1;
+const TCP_CLOSE_WAIT: u8 = 8;
 const TCP_LISTEN: u8 = 10;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 1;
@@ -35,7 +45,9 @@ const NLMSG_ERROR: u16 = 2;
 const HEADER: usize = 16;
 const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_MSG: usize = 72;
+const UDIAG_SHOW_PEER: u32 = 0x4;
 const UDIAG_SHOW_RQLEN: u32 = 0x10;
+const UNIX_DIAG_PEER: u16 = 2;
 const UNIX_DIAG_RQLEN: u16 = 4;
 const UNIX_DIAG_MSG: usize = 16;
 
@@ -185,24 +197,44 @@ impl Diag {
         Ok(reply.and_then(|reply| Some((u32_at(&reply, 56)?, u64::from(u32_at(&reply, 68)?)))))
     }
 
-    /// What the Unix stream socket with this inode has sent and its peer has not yet consumed.
-    ///
-    /// # Errors
-    /// The kernel refuses the query.
-    pub fn unix_unconsumed(&mut self, inode: u64) -> io::Result<Option<u32>> {
+    fn unix(&mut self, inode: u64, show: u32, wanted: u16) -> io::Result<Option<Vec<u8>>> {
         let mut body = Vec::with_capacity(24);
         body.extend([libc::AF_UNIX as u8, 0, 0, 0]);
         body.extend(u32::MAX.to_ne_bytes());
         body.extend((inode as u32).to_ne_bytes());
-        body.extend(UDIAG_SHOW_RQLEN.to_ne_bytes());
+        body.extend(show.to_ne_bytes());
         body.extend([0xff; 8]);
         let Some(reply) = self.ask(&body)? else {
             return Ok(None);
         };
-        Ok(reply
-            .get(UNIX_DIAG_MSG..)
-            .and_then(|list| attribute(list, UNIX_DIAG_RQLEN))
-            .and_then(|rq| u32_at(rq, 4)))
+        let list = reply.get(UNIX_DIAG_MSG..);
+        Ok(list.and_then(|list| attribute(list, wanted)).map(<[u8]>::to_vec))
+    }
+
+    /// What the Unix stream socket with this inode has sent and its peer has not yet consumed, as the kernel accounts for it: more than the bytes, but 0 if it is none.
+    ///
+    /// # Errors
+    /// The kernel refuses the query.
+    pub fn unix_unconsumed(&mut self, inode: u64) -> io::Result<Option<u32>> {
+        let queues = self.unix(inode, UDIAG_SHOW_RQLEN, UNIX_DIAG_RQLEN)?;
+        Ok(queues.and_then(|queues| u32_at(&queues, 4)))
+    }
+
+    /// The bytes that wait at the other end of the Unix stream socket with this inode; `None` if they cannot be counted, as nobody has accepted the connection.
+    ///
+    /// # Errors
+    /// The kernel refuses the query.
+    pub fn unix_unread(&mut self, inode: u64) -> io::Result<Option<u32>> {
+        let peer = self.unix(inode, UDIAG_SHOW_PEER, UNIX_DIAG_PEER)?;
+        match peer.and_then(|peer| u32_at(&peer, 0)) {
+            // It was closed.
+            None => Ok(Some(0)),
+            Some(0) => Ok(None),
+            Some(peer) => {
+                let queues = self.unix(u64::from(peer), UDIAG_SHOW_RQLEN, UNIX_DIAG_RQLEN)?;
+                Ok(Some(queues.and_then(|queues| u32_at(&queues, 0)).unwrap_or(0)))
+            }
+        }
     }
 }
 
@@ -291,7 +323,9 @@ mod tests {
         let mut diag = Diag::new().expect("sock_diag");
         ours.write_all(b"hello").expect("write");
         assert!(diag.unix_unconsumed(inode).expect("query").expect("exists") > 0);
+        assert_eq!(diag.unix_unread(inode).expect("query"), Some(5));
         theirs.read_exact(&mut [0; 5]).expect("read");
         assert_eq!(diag.unix_unconsumed(inode).expect("query"), Some(0));
+        assert_eq!(diag.unix_unread(inode).expect("query"), Some(0));
     }
 }

@@ -33,6 +33,7 @@ pub mod state;
 pub mod store;
 mod task;
 pub mod tree;
+mod unread;
 mod upkeep;
 mod whole_file;
 pub mod world;

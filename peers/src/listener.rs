@@ -162,7 +162,7 @@ impl Listener {
     pub fn accept(&self) -> Option<Link> {
         loop {
             let link = match &self.socket {
-                Socket::Tcp(s) => s.accept().and_then(|(stream, _)| Link::tcp(stream)),
+                Socket::Tcp(s) => s.accept().and_then(|(stream, them)| Link::tcp(stream, them)),
                 Socket::Unix(s, _) => s.accept().and_then(|(stream, _)| Link::unix(stream)),
                 Socket::Udp(_) => return None,
             };

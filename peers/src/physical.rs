@@ -26,6 +26,8 @@ pub struct Physical {
     pub ended: bool,
     /// When it was last waited for, the peer waited for something else: it has not read what it was told, or not even taken the connection.
     pub ignored: bool,
+    /// What it had left unread when it was last waited for, by channel.
+    pub unread: Vec<(Channel, u64)>,
     /// When it was last used, on the world's own clock.
     pub used: u64,
 }
@@ -48,6 +50,7 @@ impl Physical {
             heard: Answer::default(),
             ended: false,
             ignored: false,
+            unread: Vec::new(),
             used: 0,
         }
     }

@@ -115,10 +115,13 @@ impl PeerWorld {
             if !said.same_as(&expected) {
                 self.contradiction(tree, pos, expected, said)?;
             }
-        } else if let Err(contradiction) = self.trees[tree].record(pos, &said) {
-            self.contradiction(tree, pos, contradiction.expected, contradiction.actual)?;
-            // Keep the first answer, which was heard further down: here, then, nothing was said.
-            let _ = self.trees[tree].record(pos, &Answer::default());
+        } else {
+            if let Err(contradiction) = self.trees[tree].record(pos, &said) {
+                self.contradiction(tree, pos, contradiction.expected, contradiction.actual)?;
+                // Keep the first answer, which was heard further down: here, then, nothing was said.
+                let _ = self.trees[tree].record(pos, &Answer::default());
+            }
+            self.trees[tree].leave_unread(pos, &physical.unread);
         }
         self.counters.physical_connections += (physical.links.len() - links) as u64;
         let server = physical.server;

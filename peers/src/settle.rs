@@ -1,6 +1,6 @@
 //! When is an answer complete? Waits until the peer has consumed what it was told and waits for more, by looking at it and not at the clock.
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Channel};
 use crate::channel::{Flight, Link};
 use crate::diag::Diag;
 use crate::error::{PeerError, lines};
@@ -42,13 +42,15 @@ struct Polling {
 /// How long the same condition has lasted.
 struct Since {
     state: Option<(Doing, Flight)>,
+    /// Of what it was told. One that reads, however slowly, does not rest.
+    unread: Vec<(Channel, u64)>,
     start: Instant,
 }
 
 impl Since {
-    fn note(&mut self, state: (Doing, Flight)) -> Duration {
-        if self.state != Some(state) {
-            (self.state, self.start) = (Some(state), Instant::now());
+    fn note(&mut self, state: (Doing, Flight), unread: Vec<(Channel, u64)>) -> Duration {
+        if self.state != Some(state) || self.unread != unread {
+            (self.state, self.unread, self.start) = (Some(state), unread, Instant::now());
         }
         self.start.elapsed()
     }
@@ -132,6 +134,14 @@ impl Ground {
             .unwrap_or(Flight::Clear)
     }
 
+    /// What the peer has left unread, on each of its streams where there is anything.
+    pub(crate) fn unread(&mut self, focus: &Physical) -> Vec<(Channel, u64)> {
+        let diag = &mut self.diag;
+        let links = focus.links.iter().enumerate();
+        let counts = links.map(|(channel, link)| (channel as Channel, link.unread(diag.as_mut())));
+        counts.filter(|(_, bytes)| *bytes > 0).collect()
+    }
+
     /// One attempt to see that everything is quiet: first look, nothing new, nothing on its way, second look.
     fn look(
         &mut self,
@@ -171,6 +181,7 @@ impl Ground {
         let mut last_news = started;
         let mut since = Since {
             state: None,
+            unread: Vec::new(),
             start: last_news,
         };
         let mut patience = 0;
@@ -186,7 +197,11 @@ impl Ground {
                 return Err(self.flood(focus, config, name));
             }
             let state = self.look(focus, others, config.flood_limit);
-            let lasted = since.note(state);
+            let unread = match state.1 {
+                Flight::Clear => Vec::new(),
+                _ => self.unread(focus),
+            };
+            let lasted = since.note(state, unread);
             let done = match state {
                 (Doing::Opaque, _) => lasted >= config.settle && patience > 0,
                 // Something is on its way, so it will come. Unless the other end is out of our sight, say in a network namespace of its own.
@@ -205,6 +220,7 @@ impl Ground {
             };
             if done {
                 focus.ignored = state == (Doing::Waiting, Flight::Unconsumed);
+                focus.unread = since.unread;
                 if let (Doing::Gone, Some(server)) = (state.0, focus.server) {
                     self.servers[server].process.wait_exit();
                 }

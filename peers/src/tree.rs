@@ -29,6 +29,9 @@ pub(crate) struct Mark {
     #[serde(deserialize_with = "crate::bounded::vec")]
     pub(crate) heard: Vec<Heard>,
     pub(crate) exit: Option<i32>,
+    /// Bytes that the peer was told on a channel and has left unread, now that it rests. Channels without any are not listed.
+    #[serde(deserialize_with = "crate::bounded::vec")]
+    pub(crate) unread: Vec<(Channel, u64)>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

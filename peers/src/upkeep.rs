@@ -39,7 +39,9 @@ impl PeerWorld {
         let wait = if patient { bound } else { Duration::ZERO };
         self.wait_for_any(here.iter().map(|&(id, _)| id), wait);
         for (id, _) in here {
-            self.absorb_late(id)?;
+            if self.absorb_late(id)? {
+                self.look_for_late_reading(id);
+            }
         }
         Ok(self.counters.late_answers > before)
     }

@@ -64,7 +64,10 @@ pub struct PeerWorld {
 }
 
 /// A connection that the SUT has not closed.
-fn open_conn<'a>(conns: &'a BTreeMap<ConnKey, Conn>, key: &ConnKey) -> Result<&'a Conn, PeerError> {
+pub(crate) fn open_conn<'a>(
+    conns: &'a BTreeMap<ConnKey, Conn>,
+    key: &ConnKey,
+) -> Result<&'a Conn, PeerError> {
     conns
         .get(key)
         .filter(|conn| !conn.closed)

@@ -42,6 +42,8 @@ pub struct Installed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
     pub path: PathBuf,
+    /// Where its contents are, for us: elsewhere if the file is no longer the one that was recorded.
+    pub file: PathBuf,
     pub range: Range<u64>,
     /// Run-time address minus link-time address.
     pub bias: u64,
@@ -205,17 +207,18 @@ impl Code {
         &mut self,
         task: &mut Stopped,
         path: &Path,
-        start: u64,
-        len: u64,
+        file: &Path,
+        Range { start, end }: Range<u64>,
         offset: u64,
     ) -> Result<(), Failure> {
-        let Some(bias) = load_bias(path, start, offset) else {
+        let Some(bias) = load_bias(file, start, offset) else {
             return Ok(());
         };
-        let range = start..start + len;
+        let range = start..end;
         let is_own = self.modules.is_empty() || !is_system(path);
         Arc::make_mut(&mut self.modules).push(Module {
             path: path.to_owned(),
+            file: file.to_owned(),
             range: range.clone(),
             bias,
             is_libc: is_libc(path),
@@ -228,7 +231,7 @@ impl Code {
         };
         let plan = self
             .plans
-            .plan(path, role, self.preempt)
+            .plan(file, role, self.preempt)
             .map_err(|error| Failure::unsupported(format!("{}: {error}", path.display())))?;
         if let Some(streams) = plan.streams {
             self.streams = Streams {
@@ -265,7 +268,7 @@ impl Code {
     fn hook_library(&mut self, task: &mut Stopped) -> Result<(), Failure> {
         let mut entries: BTreeMap<u64, LibraryFn> = BTreeMap::new();
         for module in self.modules.iter() {
-            let Ok(file) = std::fs::read(&module.path) else {
+            let Ok(file) = std::fs::read(&module.file) else {
                 continue;
             };
             let found = library_entries(&file, module.is_libc);

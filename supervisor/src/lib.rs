@@ -13,6 +13,7 @@ pub mod error;
 pub mod execution;
 pub mod gdb;
 pub mod hooks;
+pub mod masking;
 pub mod network;
 pub mod objects;
 pub mod program;

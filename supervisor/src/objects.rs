@@ -18,7 +18,7 @@ impl Objects {
     pub fn of(session: &Session) -> Self {
         let mut variables = Vec::new();
         for module in session.own_modules() {
-            let Ok(file) = peers::read_bounded(&module.path, LARGEST_MODULE) else {
+            let Ok(file) = peers::read_bounded(&module.file, LARGEST_MODULE) else {
                 continue;
             };
             let Ok(elf) = parse_elf(&file) else { continue };
@@ -74,7 +74,7 @@ fn resolve(name: &str, objects: &Objects, session: &Session) -> Result<Range<u64
         return Ok(*start..*end);
     }
     for module in session.own_modules() {
-        let Ok(file) = peers::read_bounded(&module.path, LARGEST_MODULE) else {
+        let Ok(file) = peers::read_bounded(&module.file, LARGEST_MODULE) else {
             continue;
         };
         let Ok(elf) = parse_elf(&file) else { continue };

@@ -1,14 +1,15 @@
 //! The whole modelled kernel state, and the context in which handlers run.
 
 use crate::call::Call;
-use crate::channels::{Channels, socket};
+use crate::channels::Channels;
+use crate::channels::socket::{self, Socket};
 use crate::clock::{Clock, Nanos};
 use crate::effect::{Outcome, Prepared};
 use crate::fd::{Description, Files, Kind, OfdId, PollEvents};
 use crate::fs::{FileSystem, Host};
 use crate::futex::Futexes;
 use crate::memory::GuestMemory;
-use crate::net::{Arrivals, Network, observe};
+use crate::net::{self, Arrivals, Network, observe};
 use crate::output::Output;
 use crate::process::Process;
 use crate::random::Random;
@@ -256,25 +257,44 @@ impl Model {
             .is_some_and(|wait| self.is_about_clients(&wait.on))
     }
 
-    /// Can this be brought about by a client?
+    /// Can a client bring this about by what it says? (That one reads, so that there is room to write, nobody waits for who has nothing else to do.)
     pub fn is_about_clients(&self, on: &WaitFor) -> bool {
         match on {
-            WaitFor::Ready(list) => list.iter().any(|&(id, _)| self.leads_to_clients(id)),
+            WaitFor::Ready(list) => list.iter().any(|&(id, events)| self.leads_to_clients(id, events)),
             _ => false,
         }
     }
 
-    fn leads_to_clients(&self, id: OfdId) -> bool {
+    fn leads_to_clients(&self, id: OfdId, events: PollEvents) -> bool {
+        let is_about_input = events.intersects(PollEvents::IN | PollEvents::RDNORM | PollEvents::RDHUP);
         match self.files.get(id).map(|description| &description.kind) {
             Some(Kind::Socket(socket)) => {
                 let socket = self.channels.sockets.get(socket);
-                socket.is_some_and(|s| s.is_open_to_clients() || s.serves || s.client.is_some())
+                let is_theirs = |s: &Socket| s.is_open_to_clients() || s.serves || s.client.is_some();
+                is_about_input && socket.is_some_and(is_theirs)
             }
             Some(Kind::Epoll(epoll)) => {
                 let epoll = self.channels.epolls.get(epoll);
-                epoll.is_some_and(|epoll| epoll.descriptions().any(|id| self.leads_to_clients(id)))
+                let leads = |(id, events, _): (OfdId, PollEvents, bool)| self.leads_to_clients(id, events);
+                epoll.is_some_and(|epoll| epoll.watched().any(leads))
             }
             _ => false,
+        }
+    }
+
+    /// The program that this thread waits for to read, so that there is room to write, and how much it has not read.
+    pub fn awaits_reader(&self, tid: Tid) -> Option<(&net::Key, usize)> {
+        let id = match &self.thread(tid).wait.as_ref()?.on {
+            WaitFor::Room(id, _) => *id,
+            WaitFor::Ready(list) => match list[..] {
+                [(id, events)] if !events.intersects(PollEvents::IN) => id,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        match self.files.get(id)?.kind {
+            Kind::Socket(socket) => socket::reluctant_reader(self, socket),
+            _ => None,
         }
     }
 

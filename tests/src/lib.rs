@@ -11,6 +11,7 @@ pub mod browser;
 pub mod campaign;
 pub mod combinations;
 pub mod debian;
+pub mod desyncs;
 pub mod directives;
 pub mod documents;
 pub mod guests;

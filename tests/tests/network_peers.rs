@@ -59,6 +59,14 @@ const TRIALS: &[(&str, Trying)] = &[
         "a_client_that_fails_is_a_violation",
         a_client_that_fails_is_a_violation,
     ),
+    (
+        "a_client_that_resets_at_once_is_heard_as_natively",
+        a_client_that_resets_at_once_is_heard_as_natively,
+    ),
+    (
+        "a_client_that_never_connects_is_told_of",
+        a_client_that_never_connects_is_told_of,
+    ),
     ("a_server_that_waits_is_idle", a_server_that_waits_is_idle),
     (
         "a_server_whose_workers_wait_for_each_other_is_not",
@@ -651,5 +659,51 @@ fn what_peers_print_can_be_kept(tracefork: &Tracefork) -> Result<()> {
         all.push_str(&std::fs::read_to_string(file?.path())?);
     }
     ensure!(all == "cannot go on\n", "{all:?}");
+    Ok(())
+}
+
+fn a_client_that_resets_at_once_is_heard_as_natively(tracefork: &Tracefork) -> Result<()> {
+    let (client, server) = (
+        peer_program("resetter")?,
+        guests::one("net/hears_out.c")?.build()?,
+    );
+    for words in [&[][..], &["hello"]] {
+        let natively = {
+            let port = Session::new()?.port.to_string();
+            let mut native = Command::new(&server)
+                .arg(&port)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()?;
+            let mut ready = [0; 8];
+            let mut stderr = native.stderr.take().context("it has one")?;
+            std::io::Read::read_exact(&mut stderr, &mut ready)?;
+            ensure!(Command::new(&client).arg(&port).args(words).status()?.success());
+            String::from_utf8(native.wait_with_output()?.stdout)?
+        };
+        ensure!(natively.contains("ECONNRESET"), "{natively}");
+        for mode in ["branching", "linear", "off"] {
+            let session = Session::new()?;
+            let command = format!("{} {{port}} {}", client.display(), words.join(" "));
+            let session = session.with(&["--cache", mode, "--client", &command]);
+            let result = session.check_guest(tracefork, "hears_out", &[])?;
+            result.ensure_code(0)?;
+            let heard = &result.json["outcomes"][0]["stdout"];
+            ensure!(*heard == natively.as_str(), "{mode}: {}", result.said());
+        }
+    }
+    Ok(())
+}
+
+fn a_client_that_never_connects_is_told_of(tracefork: &Tracefork) -> Result<()> {
+    let session = Session::new()?.with(&["--client", "sleep 1000"]);
+    let result = session.check_guest(tracefork, "hears_out", &[])?;
+    result.ensure_code(0)?;
+    let warnings = result.json["warnings"].to_string();
+    ensure!(warnings.contains("no client has connected"), "{}", result.said());
+    let session = Session::new()?.with(&["--client", "true"]);
+    let result = session.check_guest(tracefork, "hears_out", &[])?;
+    result.ensure_code(5)?;
+    ensure!(result.said().contains("before it connected"), "{}", result.said());
     Ok(())
 }

@@ -30,8 +30,20 @@ fn main() -> ExitCode {
             trials.push(trial(name, move || replays(&guest, &tracefork, mode)));
         }
     }
-    let others: [(&str, Body); 7] = [
+    let others: [(&str, Body); 10] = [
         ("files_travel_with_the_trace", files_travel_with_the_trace),
+        (
+            "mapped_files_travel_with_the_trace",
+            mapped_files_travel_with_the_trace,
+        ),
+        (
+            "large_files_that_changed_are_named",
+            large_files_that_changed_are_named,
+        ),
+        (
+            "values_of_the_environment_are_masked",
+            values_of_the_environment_are_masked,
+        ),
         ("another_result_is_found", another_result_is_found),
         ("another_thread_is_found", another_thread_is_found),
         ("a_trace_cut_short_is_found", a_trace_cut_short_is_found),
@@ -299,4 +311,188 @@ fn files_travel_with_the_trace(tracefork: &Tracefork) -> Result<()> {
         replay(Path::new("/"), &trace)?;
     }
     Ok(())
+}
+
+/// A library of a program's own and a file that it maps, beside a recorded run that used both.
+struct Surroundings {
+    recorded: Recorded,
+    library: PathBuf,
+    data: PathBuf,
+}
+
+impl Surroundings {
+    fn new(tracefork: &Tracefork, data: &[u8]) -> Result<Surroundings> {
+        let scratch = Scratch::new()?;
+        let (library, file) = (scratch.beside("libprivate.so"), scratch.beside("data"));
+        build_library(&library, &[])?;
+        fs::write(&file, data)?;
+        let text = |path: &Path| path.to_str().map(str::to_owned).context("a path is text");
+        let invocation = Invocation {
+            program: guests::one("other/uses_library.c")?.build()?,
+            args: vec![text(&library)?, text(&file)?],
+            stdin: Vec::new(),
+        };
+        let schedule = Schedule {
+            preempt: Preempt::Sync,
+            seed: 3,
+        };
+        let finished = tracefork.record(&invocation, schedule, &scratch)?;
+        let recorded = Recorded {
+            trace: scratch.beside("trace"),
+            scratch,
+            stdout: finished.stdout,
+        };
+        ensure!(!recorded.stdout.is_empty(), "nothing was printed");
+        Ok(Surroundings {
+            recorded,
+            library,
+            data: file,
+        })
+    }
+
+    fn replays_exactly(&self, tracefork: &Tracefork, when: &str) -> Result<()> {
+        let replayed = self.recorded.replay(tracefork, &self.recorded.trace, &[])?;
+        let said = String::from_utf8_lossy(&replayed.stderr).into_owned();
+        ensure!(replayed.end == End::Exit(0), "{when}: {:?}: {said}", replayed.end);
+        ensure!(said.contains("all as recorded"), "{when}: {said}");
+        ensure!(
+            replayed.stdout == self.recorded.stdout,
+            "{when}: other output: {said}"
+        );
+        Ok(())
+    }
+}
+
+fn build_library(to: &Path, flags: &[&str]) -> Result<()> {
+    // Not in place: what is mapped elsewhere must stay as it is.
+    let made = to.with_extension("new");
+    let source = guests::directory().join("other/private_library.c");
+    let mut compiler = std::process::Command::new("gcc");
+    compiler.args(["-g", "-O1", "-shared", "-fPIC"]).args(flags);
+    compiler.arg("-o").arg(&made).arg(source);
+    let finished = process::run(compiler, TIME_LIMIT)?;
+    ensure!(finished.end == End::Exit(0), "{finished:?}");
+    fs::rename(&made, to)?;
+    Ok(())
+}
+
+/// The same for what is mapped: libraries with their hooks, and data.
+fn mapped_files_travel_with_the_trace(tracefork: &Tracefork) -> Result<()> {
+    let surroundings = Surroundings::new(tracefork, b"abcdefghijklmnop")?;
+    surroundings.replays_exactly(tracefork, "as it was")?;
+    build_library(&surroundings.library, &["-DSECOND"])?;
+    fs::write(&surroundings.data, "0123456789")?;
+    surroundings.replays_exactly(tracefork, "changed")?;
+    fs::remove_file(&surroundings.library)?;
+    fs::remove_file(&surroundings.data)?;
+    surroundings.replays_exactly(tracefork, "gone")
+}
+
+/// What is too large for the trace is found to be another before anything is replayed.
+fn large_files_that_changed_are_named(tracefork: &Tracefork) -> Result<()> {
+    let surroundings = Surroundings::new(tracefork, &[b'x'; 200_000])?;
+    surroundings.replays_exactly(tracefork, "as it was")?;
+    fs::write(&surroundings.data, [b'y'; 200_000])?;
+    let recorded = &surroundings.recorded;
+    let finished = recorded.replay(tracefork, &recorded.trace, &[])?;
+    let said = String::from_utf8_lossy(&finished.stderr).into_owned();
+    let named = surroundings.data.display().to_string();
+    ensure!(finished.end == DESYNC, "{:?}: {said}", finished.end);
+    ensure!(
+        said.contains("not as they were when this was recorded") && said.contains(&named),
+        "{said}"
+    );
+    let allowed = recorded.replay(tracefork, &recorded.trace, &["--allow-changed-files"])?;
+    ensure!(allowed.stdout != recorded.stdout, "it saw the recorded file");
+    Ok(())
+}
+
+/// What the program has no use for is not in its traces; what it reads is, by whatever means it reads it.
+fn values_of_the_environment_are_masked(tracefork: &Tracefork) -> Result<()> {
+    const SECRETS: [(&str, &str); 3] = [
+        ("API_TOKEN", "tok-12345"),
+        ("PRINTED", "what is printed"),
+        ("DECIDES", "7"),
+    ];
+    let program = guests::one("other/reads_environment.c")?.build()?;
+    let scratch = Scratch::new()?;
+    let work = scratch.work();
+    let kept = |trace: &Path, name: &str| -> Result<Vec<u8>> {
+        let trace = format::read(trace)?;
+        let mut env = trace.program.env.into_iter();
+        let found = env.find(|(known, _)| known == name.as_bytes());
+        Ok(found.context("the variable itself stays")?.1)
+    };
+    for (command, options) in [("run", vec![]), ("check", vec![]), ("run", vec!["--keep-env"])] {
+        let mut call = tracefork.command(&work);
+        call.arg(command).args(&options);
+        let directory = scratch.beside(&format!("{command}{}", options.len()));
+        fs::create_dir(&directory)?;
+        match command {
+            "run" => call.arg("--trace").arg(directory.join("1.trace")),
+            _ => call.arg("--trace-dir").arg(&directory),
+        };
+        for (name, value) in SECRETS {
+            call.arg("--env").arg(format!("{name}={value}"));
+        }
+        let finished = process::run(
+            {
+                call.arg("--").arg(&program);
+                call
+            },
+            TIME_LIMIT,
+        )?;
+        let said = String::from_utf8_lossy(&[finished.stdout, finished.stderr].concat()).into_owned();
+        let made = fs::read_dir(&directory)?.next().context(said.clone())??.path();
+        let token = kept(&made, "API_TOKEN")?;
+        if options.is_empty() {
+            ensure!(
+                token == b"xxxxxxxxx",
+                "{command}: {}",
+                String::from_utf8_lossy(&token)
+            );
+            let raw = zstd_content(&made)?;
+            ensure!(
+                !contains(&raw, b"tok-12345"),
+                "{command}: it is elsewhere in the trace"
+            );
+            ensure!(
+                said.contains("would not replay: PRINTED, DECIDES"),
+                "{command}: {said}"
+            );
+        } else {
+            ensure!(token == b"tok-12345", "{}", String::from_utf8_lossy(&token));
+        }
+        ensure!(kept(&made, "PRINTED")? == b"what is printed", "{said}");
+        ensure!(kept(&made, "DECIDES")? == b"7", "{said}");
+        let mut replay = tracefork.command(&work);
+        replay.arg("replay").arg(&made);
+        let replayed = process::run(replay, TIME_LIMIT)?;
+        let said = String::from_utf8_lossy(&replayed.stderr).into_owned();
+        ensure!(said.contains("all as recorded"), "{command}: {said}");
+        ensure!(
+            contains(&replayed.stdout, b"what is printed"),
+            "{command}: {said}"
+        );
+    }
+    Ok(())
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// All that a trace holds, unpacked.
+fn zstd_content(trace: &Path) -> Result<Vec<u8>> {
+    let file = fs::read(trace)?;
+    let magic = 0xfd2f_b528_u32.to_le_bytes();
+    let start = file
+        .windows(4)
+        .position(|window| window == magic)
+        .context("it is packed")?;
+    let mut content = Vec::new();
+    // Something may follow that is no part of it.
+    let _ = std::io::Read::read_to_end(&mut zstd::Decoder::new(&file[start..])?, &mut content);
+    ensure!(contains(&content, b"PRINTED"), "not what was looked for");
+    Ok(content)
 }

@@ -18,7 +18,7 @@ type Check = fn() -> Result<()>;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let options: [(&str, Check); 15] = [
+    let options: [(&str, Check); 16] = [
         ("stdin_comes_from_the_file", stdin_comes_from_the_file),
         ("stdin_is_empty_without_one", stdin_is_empty_without_one),
         ("cwd_is_where_the_program_runs", cwd_is_where_the_program_runs),
@@ -48,6 +48,10 @@ fn main() -> ExitCode {
         (
             "limits_of_the_shell_are_no_matter",
             limits_of_the_shell_are_no_matter,
+        ),
+        (
+            "a_violation_outlives_a_full_disk",
+            a_violation_outlives_a_full_disk,
         ),
     ];
     let mut trials: Vec<Trial> = options
@@ -89,6 +93,35 @@ fn limits_of_the_shell_are_no_matter() -> Result<()> {
         );
         ensure!(said.contains(told), "{limit}: {said}");
     }
+    Ok(())
+}
+
+/// Where nothing more can be written a violation is told all the same, and no half of a file is left.
+fn a_violation_outlives_a_full_disk() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let guest = guests::one("check/lock_order_buggy.c")?.build()?;
+    let mut command = Command::new("/bin/sh");
+    // A limit on the size of files fails as a full disk does: in the middle.
+    command
+        .args(["-c", "ulimit -f 1; exec \"$@\"", "sh"])
+        .arg(command_under_test!())
+        .args(["check", "--trace-dir", "traces", "--json", "result.json", "--"])
+        .arg(guest)
+        .current_dir(scratch.work());
+    let finished = process::run(command, TIME_LIMIT)?;
+    let said = String::from_utf8_lossy(&[finished.stdout, finished.stderr].concat()).into_owned();
+    ensure!(finished.end == End::Exit(1), "{:?}: {said}", finished.end);
+    for words in ["deadlock: ", "cannot write trace", "cannot write result.json"] {
+        ensure!(said.contains(words), "no word of \"{words}\": {said}");
+    }
+    let left = |dir: std::path::PathBuf| -> Result<Vec<_>> {
+        let entries = std::fs::read_dir(dir)?;
+        Ok(entries
+            .map(|entry| entry.map(|entry| entry.file_name()))
+            .collect::<Result<_, _>>()?)
+    };
+    ensure!(left(scratch.work())? == ["traces"], "{:?}", left(scratch.work())?);
+    ensure!(left(scratch.work().join("traces"))?.is_empty());
     Ok(())
 }
 

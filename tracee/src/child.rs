@@ -3,6 +3,7 @@
 //! The supervisor may have other threads, whose locks the child has copied in whatever state they were: only
 //! async-signal-safe calls are made here, nothing allocates, and all that is needed was prepared before the fork.
 
+use crate::apart::Apart;
 use nix::errno::Errno;
 use std::ffi::{CStr, c_char};
 use std::os::fd::RawFd;
@@ -44,6 +45,7 @@ steps! {
     Personality: "switching address randomisation off",
     TimeStampCounter: "hiding the time-stamp counter",
     Affinity: "pinning to a core",
+    Network: "leaving the network",
     NoNewPrivileges: "giving up new privileges",
     Seccomp: "installing the seccomp filter",
     Exec: "executing the program",
@@ -93,6 +95,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) filter: libc::sock_fprog,
     pub(crate) core: Option<libc::cpu_set_t>,
     pub(crate) hide_tsc: bool,
+    /// The way out of the network.
+    pub(crate) apart: Option<&'a Apart>,
     /// Rules of Landlock to take on.
     pub(crate) rules: Option<RawFd>,
     /// Read end: a byte arrives once the child is traced.
@@ -158,6 +162,13 @@ unsafe fn prepare_and_exec(
             Step::NoNewPrivileges,
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
         )?;
+        // Before the rules, too, which would forbid it.
+        if let Some(apart) = plan.apart {
+            apart.leave().map_err(|errno| Report {
+                step: Step::Network,
+                errno: errno as i32,
+            })?;
+        }
         arrange_descriptors(report_fd, plan.rules)?;
         reset_signals()?;
         check(Step::WorkingDirectory, libc::chdir(plan.cwd.as_ptr()))?;

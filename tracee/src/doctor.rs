@@ -44,7 +44,7 @@ type Trial = (&'static str, bool, fn() -> Finding, &'static str);
 pub fn probe() -> Vec<Check> {
     let required = true;
     let optional = false;
-    let trials: [Trial; 15] = [
+    let trials: [Trial; 16] = [
         ("kernel", required, kernel, "use Linux 5.11 or newer"),
         (
             "processors",
@@ -93,6 +93,12 @@ pub fn probe() -> Vec<Check> {
             optional,
             crate::confine::describe,
             "a program under test is confined by the filter alone; enable CONFIG_SECURITY_LANDLOCK for a second wall",
+        ),
+        (
+            "own network",
+            optional,
+            crate::apart::describe,
+            "the second wall has a gap: enable user namespaces (user.max_user_namespaces, kernel.unprivileged_userns_clone, AppArmor), or in a container give SYS_ADMIN",
         ),
         (
             "rdtsc trap",
@@ -358,7 +364,7 @@ fn describe(status: Status) -> String {
 }
 
 /// Runs the closure in a forked child, whose exit code is its result. It must be async-signal-safe.
-fn in_child(attempt: impl FnOnce() -> i32) -> Result<Status, String> {
+pub(crate) fn in_child(attempt: impl FnOnce() -> i32) -> Result<Status, String> {
     // SAFETY: the child makes system calls only, then exits without cleaning up what belongs to the parent.
     let pid = match unsafe { fork() }.map_err(text)? {
         ForkResult::Parent { child } => child.as_raw(),

@@ -58,6 +58,7 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("tracee supports x86-64 Linux only");
 
+mod apart;
 mod areas;
 pub mod auxv;
 mod child;

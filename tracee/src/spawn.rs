@@ -3,6 +3,7 @@
 //! The child waits on a pipe until it is seized, so not one instruction of the program runs untraced; it
 //! tells failures through a second pipe, which a successful exec closes.
 
+use crate::apart::Apart;
 use crate::child::{self, Plan, Report, Step};
 use crate::confine;
 use crate::error::Error;
@@ -111,6 +112,7 @@ impl Launch {
             },
             core: core.as_ref().map(raw_cpu_set),
             hide_tsc: self.hide_tsc,
+            apart: self.confine.then(Apart::of_this_user).flatten(),
             rules: confine::raw(rules.as_ref()),
             go: go_read.as_raw_fd(),
             report: report_write.as_raw_fd(),

@@ -51,3 +51,43 @@ fn the_task_may_read_and_execute_and_nothing_else() {
     }
     assert_eq!(std::fs::read(&file).unwrap(), b"kept");
 }
+
+/// Can somebody like us have a network namespace at all?
+fn namespaces_are_to_be_had() -> bool {
+    let flags = match nix::unistd::getuid().is_root() {
+        true => "-n",
+        false => "-Un",
+    };
+    let tried = std::process::Command::new("unshare")
+        .args([flags, "true"])
+        .status();
+    tried.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn the_task_has_a_network_of_its_own() {
+    if !namespaces_are_to_be_had() {
+        eprintln!("there are no network namespaces for us");
+        return;
+    }
+    let here = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    here.set_nonblocking(true).unwrap();
+    let guest = Guest::new("void guest(u64 *s) { getpid(); exit(0); }");
+    let mut task = next(guest.start());
+    let mut copy = task.inject_fork().unwrap();
+    let mut address = vec![2, 0];
+    address.extend(here.local_addr().unwrap().port().to_be_bytes());
+    address.extend([127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    for task in [&mut task, &mut copy] {
+        // Landlock has nothing to say about datagrams.
+        let args = [libc::AF_INET as u64, libc::SOCK_DGRAM as u64, 0, 0, 0, 0];
+        let socket = check_return(task.inject(libc::SYS_socket, args).unwrap()).unwrap();
+        let loan = task.lend(&address).unwrap();
+        let args = [socket, loan.addr, 2, 0, loan.addr, address.len() as u64];
+        let answer = task.inject(libc::SYS_sendto, args).unwrap();
+        task.take_back(loan).unwrap();
+        assert_eq!(check_return(answer), Err(Errno::ENETUNREACH));
+    }
+    let heard = here.recv(&mut [0; 16]).map_err(|error| error.kind());
+    assert_eq!(heard, Err(std::io::ErrorKind::WouldBlock));
+}

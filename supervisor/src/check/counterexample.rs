@@ -3,6 +3,7 @@
 use super::properties::Violation;
 use super::system::CheckSystem;
 use crate::error::Failure;
+use crate::masking::{self, Shown};
 use crate::session::{Alternative, ENVIRONMENT, Options, Session};
 use crate::trace::{self, End, Finding, Machine, Operation, ProgramRecord, Step, Trace};
 use explore::{Choice, Critical, Effort, Minimised};
@@ -22,6 +23,8 @@ pub struct Counterexample {
     /// No schedule with fewer preemptions shows it.
     pub is_minimal: bool,
     pub stacks: Vec<String>,
+    /// What to say about the environment in its trace.
+    pub note: Option<String>,
 }
 
 /// How counterexamples of one search are made.
@@ -32,6 +35,8 @@ pub struct Maker<'a> {
     pub is_only: bool,
     /// Where traces go.
     pub directory: &'a Path,
+    /// Traces hold the values of all environment variables.
+    pub keep_env: bool,
 }
 
 impl Maker<'_> {
@@ -89,8 +94,9 @@ impl Maker<'_> {
         let stacks = session.stacks();
         let traffic = session.network().traffic();
         let inputs = session.host().inputs();
+        let shown = Shown::of(&session);
         session.finish();
-        let trace = Trace {
+        let mut trace = Trace {
             program: ProgramRecord::of(self.options)?,
             config: self.options.config.clone(),
             preempt: self.options.preempt,
@@ -114,6 +120,10 @@ impl Maker<'_> {
                 critical,
             }),
         };
+        let note = match self.keep_env {
+            true => None,
+            false => masking::mask(&mut trace, self.options, &shown)?,
+        };
         let path = write(&trace, violation.kind.name(), self.directory);
         Ok(Counterexample {
             violation,
@@ -122,6 +132,7 @@ impl Maker<'_> {
             preemptions: minimised.preemptions,
             is_minimal: minimised.fewest_preemptions,
             stacks,
+            note,
         })
     }
 }

@@ -386,11 +386,15 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     report.races.retain(|race| !suppressions.hide_race(race));
     report.warnings.extend(warnings::of_races(&report.races));
     report.warnings.extend(super::peers::barred(&options.peers));
+    report
+        .notes
+        .extend(found.iter().filter_map(|found| found.note.clone()));
     report.notes.extend(broken_off.into_iter().chain(failed_later));
     report.notes.extend(super::peers::notes(&options.peers));
-    if let Some(path) = &args.json {
-        write_json(path, &report)?;
-    }
+    let written = args
+        .json
+        .as_ref()
+        .map_or(Ok(()), |path| write_json(path, &report));
     let to_stdout = args.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
     if !quiet && !to_stdout {
         super::summary::print(&report, &found)?;
@@ -400,6 +404,11 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
         .filter_map(|counterexample| counterexample.path.as_ref().err())
     {
         super::report_failure(failure);
+    }
+    match (written, found.is_empty()) {
+        // A violation that was found is not lost for that.
+        (Err(failure), false) => super::report_failure(&failure),
+        (written, _) => written?,
     }
     Ok(match report.verdict {
         "violation" => ExitCode::Violation as u8,
@@ -588,6 +597,7 @@ fn counterexamples(
         seed: args.seed,
         is_only: result.violations.len() == 1,
         directory: &args.trace_dir,
+        keep_env: args.sut.keep_env,
     };
     let mut found = Vec::new();
     for explore::Found { violation, path, .. } in &result.violations {

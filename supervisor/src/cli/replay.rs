@@ -40,11 +40,17 @@ pub struct Args {
     /// Go on although the program file is not the recorded one.
     #[arg(long)]
     pub allow_changed_program: bool,
+    /// Go on although files that the program used, and that are too large to be in the trace, are not the recorded ones.
+    #[arg(long)]
+    pub allow_changed_files: bool,
 }
 
 pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let trace = trace::format::read(&args.trace)?;
     let options = options(args.program.as_deref(), args.allow_changed_program, &trace)?;
+    if !args.allow_changed_files {
+        files_are_as_recorded(&trace)?;
+    }
     if let Some(address) = &args.gdb {
         crate::gdb::serve(address, options, &trace, args.stop_at)?;
         return Ok(0);
@@ -107,6 +113,21 @@ fn recover(trace: &Trace, options: &Options, session: &Session, quiet: bool) -> 
         let _ = std::io::stderr().write_all(&[recovered.stdout, recovered.stderr].concat());
     }
     Ok(())
+}
+
+/// What the trace does not hold itself must be here as it was: a program that sees something else may do the same steps and yet not the same.
+pub(super) fn files_are_as_recorded(trace: &Trace) -> Result<(), Failure> {
+    let changed = trace.inputs.changed_files();
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let failure = Failure::desync(
+        "files that the program used are not as they were when this was recorded, and are not in the trace",
+    )
+    .hint("replay where they are as they were (a container, the package's version), or try --allow-changed-files");
+    Err(changed
+        .iter()
+        .fold(failure, |failure, path| failure.detail(path.as_str())))
 }
 
 /// A desync is most often due to a file that is another here (a library, or an input too large to carry) or to another kind of machine.

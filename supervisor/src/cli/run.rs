@@ -8,6 +8,7 @@ use crate::check::counterexample::Needs;
 use crate::cores::Core;
 use crate::error::{ExitCode, Failure};
 use crate::execution::{self, Execution};
+use crate::masking::{self, Shown};
 use crate::network::Peers;
 use crate::program::Program;
 use crate::report::{self, Outcome, Report, Violation};
@@ -84,6 +85,9 @@ pub struct SutArgs {
     /// Start with an empty environment.
     #[arg(long)]
     pub clear_env: bool,
+    /// Keep the values of all environment variables in traces. By default values that a replay does not need are masked, as they may be passwords or tokens.
+    #[arg(long)]
+    pub keep_env: bool,
     /// Seed of the random numbers that the program gets from the system.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub random_seed: u64,
@@ -93,7 +97,7 @@ pub struct SutArgs {
     /// Seconds since 1970 on the program's clock when it starts.
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_EPOCH_SECONDS, value_parser = clap::value_parser!(u64).range(1_000_000..=4_000_000_000))]
     pub epoch: u64,
-    /// Do not have the kernel confine the program (Landlock) beyond what tracefork does by itself.
+    /// Do not have the kernel confine the program (Landlock, a network of its own) beyond what tracefork does by itself.
     #[arg(long)]
     pub no_confinement: bool,
 }
@@ -135,8 +139,13 @@ fn run(args: &Args, quiet: bool, started: Instant) -> Result<u8, Failure> {
         check_again(args, &options, &execution)?;
     }
     // Before anything is applied: the program's own file may be among what it wrote.
+    let mut note = None;
     if let Some(path) = &args.trace {
-        trace::format::write(path, &execution.trace(&options, args.seed)?)?;
+        let mut trace = execution.trace(&options, args.seed)?;
+        if !args.sut.keep_env {
+            note = masking::mask(&mut trace, &options, &Shown::of(&execution.session))?;
+        }
+        trace::format::write(path, &trace)?;
     }
     keep_writes(args, &execution)?;
     options.peers.save()?;
@@ -146,6 +155,7 @@ fn run(args: &Args, quiet: bool, started: Instant) -> Result<u8, Failure> {
     }
     let mut report = report(args, &execution, started);
     report.warnings.extend(super::peers::barred(&options.peers));
+    report.notes.extend(note);
     report.notes.extend(super::peers::notes(&options.peers));
     report.warnings.extend(super::peers::warnings(&options.peers));
     if !quiet {
@@ -435,7 +445,7 @@ pub fn write_json(path: &std::path::Path, report: &Report) -> Result<(), Failure
     let written = if path.as_os_str() == "-" {
         std::io::stdout().write_all(text.as_bytes())
     } else {
-        std::fs::write(path, text)
+        ::peers::write_whole(path, text.as_bytes())
     };
     written.map_err(|e| {
         Failure::usage(format!("cannot write {}: {e}", path.display()))

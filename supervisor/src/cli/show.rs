@@ -51,6 +51,7 @@ pub fn main(args: &Args) -> Result<u8, Failure> {
     let mut view = View::of(&trace);
     if args.stacks {
         let options = super::replay::options(args.program.as_deref(), false, &trace)?;
+        super::replay::files_are_as_recorded(&trace)?;
         show::add_stacks(&mut view, options, &trace)?;
     }
     if let Some(path) = &args.html {
@@ -136,7 +137,8 @@ pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
     if path.as_os_str() == "-" {
         return print(content);
     }
-    std::fs::write(path, content).map_err(|e| Failure::usage(format!("cannot write {}: {e}", path.display())))
+    peers::write_whole(path, content)
+        .map_err(|e| Failure::usage(format!("cannot write {}: {e}", path.display())))
 }
 
 pub(super) fn print(content: &[u8]) -> Result<(), Failure> {

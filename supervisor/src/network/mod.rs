@@ -387,6 +387,13 @@ impl Network for PeerNetwork {
         arrival
     }
 
+    fn unread(&mut self, key: &Key) -> usize {
+        let named = self.take_name(key);
+        let unread = self.ask(0, |world, state| world.unread(state, &named.1));
+        self.last = Some(named);
+        usize::try_from(unread).unwrap_or(usize::MAX)
+    }
+
     fn settled(&mut self, is_silence: bool) {
         self.silence = Some(is_silence && self.silence != Some(false));
     }

@@ -34,6 +34,13 @@ impl Session {
         let maps = crate::code::read_maps(task.pid())?;
         self.layout_changed(Change::Anywhere);
         self.code.reset();
+        let program = self.options.program.image.clone();
+        for path in maps.iter().filter_map(|map| map.path.as_ref()) {
+            // The program itself is in the trace anyway, by what it is and not by where.
+            if *path != program {
+                self.host.executed(path);
+            }
+        }
         for map in maps.iter().filter(|map| map.writable) {
             if let Some(path) = &map.path {
                 self.bind_early(path, map.start, map.end - map.start, map.offset, true)?;
@@ -45,7 +52,7 @@ impl Session {
         for map in maps.iter().filter(|map| map.executable) {
             if let Some(path) = &map.path {
                 self.code
-                    .hook_mapping(task, path, map.start, map.end - map.start, map.offset)?;
+                    .hook_mapping(task, path, path, map.start..map.end, map.offset)?;
             }
         }
         self.hide_own();
@@ -162,14 +169,14 @@ impl Session {
     }
 
     fn map_host_file(&mut self, map: &MapFile, path: &Path) -> Result<i64, Failure> {
-        let name = self.lend_string(path.as_os_str().as_bytes())?;
-        // Whatever has come to be there: nothing that the kernel would wait for.
-        let flags = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY) as u64;
-        let at = libc::AT_FDCWD as i64 as u64;
+        let lost =
+            |error| Failure::unsupported(format!("{}: no memory for its contents: {error}", path.display()));
+        let stand_in = self.host.stand_in(path).map_err(lost)?;
+        let fd = match &stand_in {
+            Some(stand_in) => self.open_stand_in(path, &stand_in.bytes)?,
+            None => self.open_inside(path)?,
+        };
         let task = self.task()?;
-        let opened = task.inject_checked("openat", libc::SYS_openat, [at, name.addr, flags, 0, 0, 0]);
-        task.take_back(name)?;
-        let fd = opened?;
         let args = [
             map.addr,
             map.len,
@@ -180,18 +187,58 @@ impl Session {
         ];
         let address = task.inject(libc::SYS_mmap, args)?;
         task.inject_checked("close", libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+        let file = stand_in.map_or_else(|| path.to_owned(), |stand_in| stand_in.path);
         if address >= 0 && map.prot & libc::PROT_WRITE != 0 && map.flags & libc::MAP_PRIVATE != 0 {
-            self.bind_early(path, address as u64, map.len, map.offset, false)?;
+            self.bind_early(&file, address as u64, map.len, map.offset, false)?;
         }
         if address >= 0 && map.prot & libc::PROT_EXEC != 0 {
             let Some(task) = self.task.as_mut() else {
                 return Ok(address);
             };
-            self.code
-                .hook_mapping(task, path, address as u64, map.len, map.offset)?;
+            let range = address as u64..address as u64 + map.len;
+            self.code.hook_mapping(task, path, &file, range, map.offset)?;
             self.hide_own();
         }
         Ok(address)
+    }
+
+    /// Opens a file in the task, for a mapping.
+    fn open_inside(&mut self, path: &Path) -> Result<u64, Failure> {
+        let name = self.lend_string(path.as_os_str().as_bytes())?;
+        // Whatever has come to be there: nothing that the kernel would wait for.
+        let flags = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY) as u64;
+        let at = libc::AT_FDCWD as i64 as u64;
+        let task = self.task()?;
+        let opened = task.inject_checked("openat", libc::SYS_openat, [at, name.addr, flags, 0, 0, 0]);
+        task.take_back(name)?;
+        Ok(opened?)
+    }
+
+    /// The same for a file that is no longer what it was: memory of that content, which is called like the file.
+    fn open_stand_in(&mut self, path: &Path, bytes: &[u8]) -> Result<u64, Failure> {
+        /// The kernel takes no longer names.
+        const LONGEST: usize = 240;
+        let mut name = path.as_os_str().as_bytes().to_vec();
+        name.truncate(LONGEST);
+        let name = self.lend_string(&name)?;
+        let task = self.task()?;
+        let flags = u64::from(libc::MFD_CLOEXEC);
+        let made = task.inject_checked(
+            "memfd_create",
+            libc::SYS_memfd_create,
+            [name.addr, flags, 0, 0, 0, 0],
+        );
+        task.take_back(name)?;
+        let (fd, len) = (made?, bytes.len() as u64);
+        if len > 0 {
+            task.inject_checked("ftruncate", libc::SYS_ftruncate, [fd, len, 0, 0, 0, 0])?;
+            let prot = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+            let args = [0, len, prot, libc::MAP_SHARED as u64, fd, 0];
+            let at = task.inject_checked("mmap", libc::SYS_mmap, args)?;
+            task.memory().write(at, bytes)?;
+            task.inject_checked("munmap", libc::SYS_munmap, [at, len, 0, 0, 0, 0])?;
+        }
+        Ok(fd)
     }
 
     fn map_bytes(&mut self, map: &MapFile, bytes: &[u8]) -> Result<i64, Failure> {

@@ -4,10 +4,15 @@
 //! a trace can carry what the program saw: it replays where the files are others, or gone. [`Inputs`] is the memory that
 //! executions share; [`Used`] is what one execution asked for.
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use peers::bounded;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use syscall_model::Errno;
 use syscall_model::fs::{Attributes, Host, HostEntry, HostFile, RealHost};
@@ -36,6 +41,8 @@ struct Memory {
     files: BTreeMap<Vec<u8>, Answer<Content>>,
     /// Bytes in `files`.
     carried: usize,
+    /// Files of which this machine no longer has what was recorded, as files that have no name.
+    stand_ins: BTreeMap<Vec<u8>, File>,
 }
 
 #[derive(Clone, Debug)]
@@ -57,6 +64,16 @@ pub struct Used {
     links: BTreeSet<Vec<u8>>,
     listings: BTreeSet<Vec<u8>>,
     files: BTreeSet<Vec<u8>>,
+    /// Files that the kernel has mapped at `execve`.
+    executed: BTreeSet<Vec<u8>>,
+}
+
+/// What a file held whose place on this machine something else has taken, or nothing.
+#[derive(Clone, Debug)]
+pub struct StandIn {
+    pub bytes: Arc<Vec<u8>>,
+    /// Where this process, and no other, can open it.
+    pub path: PathBuf,
 }
 
 /// The inputs of one execution, as a trace holds them; sorted, so that equal executions give equal bytes.
@@ -70,6 +87,9 @@ pub struct InputRecord {
     listings: Vec<(Vec<u8>, Answer<Listing>)>,
     #[serde(deserialize_with = "bounded::vec")]
     files: Vec<(Vec<u8>, Answer<ContentRecord>)>,
+    /// What the kernel mapped at `execve`, the dynamic linker above all: only this machine can provide it.
+    #[serde(deserialize_with = "bounded::vec")]
+    executed: Vec<(Vec<u8>, Option<[u8; 32]>)>,
 }
 
 /// The entries of a directory.
@@ -100,6 +120,7 @@ impl Inputs {
             listings: record.listings.iter().cloned().collect(),
             files: files.collect(),
             carried: CARRIED_IN_ALL,
+            stand_ins: BTreeMap::new(),
         })))
     }
 
@@ -120,7 +141,40 @@ impl Inputs {
             links: pick(&memory.links, &used.links),
             listings: pick(&memory.listings, &used.listings),
             files: files.collect(),
+            executed: used
+                .executed
+                .iter()
+                .map(|path| (path.clone(), digest(path)))
+                .collect(),
         }
+    }
+
+    /// What is to be mapped in place of the file at `path`: what is kept of it, if this machine has something else there now.
+    ///
+    /// # Errors
+    /// No memory for it.
+    pub fn stand_in(&self, path: &Path) -> std::io::Result<Option<StandIn>> {
+        let name = path.as_os_str().as_bytes();
+        let mut memory = self.memory();
+        let Some(Ok(Content::Carried(bytes))) = memory.files.get(name) else {
+            return Ok(None);
+        };
+        let bytes = Arc::clone(bytes);
+        if !memory.stand_ins.contains_key(name) {
+            let mut here = Vec::new();
+            let limit = bytes.len() as u64 + 1;
+            let is_read = File::open(path).and_then(|file| file.take(limit).read_to_end(&mut here));
+            if is_read.is_ok() && here == *bytes {
+                return Ok(None);
+            }
+            let mut file = File::from(memfd_create(c"tracefork", MFdFlags::MFD_CLOEXEC)?);
+            file.write_all(&bytes)?;
+            memory.stand_ins.insert(name.to_vec(), file);
+        }
+        Ok(memory.stand_ins.get(name).map(|file| StandIn {
+            bytes,
+            path: format!("/proc/self/fd/{}", file.as_raw_fd()).into(),
+        }))
     }
 
     fn lstat(&self, path: &[u8]) -> Result<Attributes, Errno> {
@@ -223,6 +277,19 @@ impl RecordingHost {
         self.inputs.record(&self.used())
     }
 
+    /// The kernel has mapped this file at `execve`.
+    pub fn executed(&self, path: &Path) {
+        self.used().executed.insert(path.as_os_str().as_bytes().to_vec());
+    }
+
+    /// See [`Inputs::stand_in`].
+    ///
+    /// # Errors
+    /// No memory for it.
+    pub fn stand_in(&self, path: &Path) -> std::io::Result<Option<StandIn>> {
+        self.inputs.stand_in(path)
+    }
+
     fn used(&self) -> MutexGuard<'_, Used> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -284,15 +351,19 @@ impl InputRecord {
         }
     }
 
-    /// Files that were too large to carry and are not here as they were.
+    /// Files that are not in the trace, as they were too large or are the kernel's to map, and are not here as they were.
     pub fn changed_files(&self) -> Vec<String> {
-        let changed = self.files.iter().filter(|(path, content)| match content {
-            Ok(ContentRecord::Digest(recorded)) => recorded.is_some() && digest(path) != *recorded,
-            _ => false,
+        let large = self.files.iter().filter_map(|(path, content)| match content {
+            Ok(ContentRecord::Digest(recorded)) => Some((path, *recorded)),
+            _ => None,
         });
-        changed
+        let executed = self.executed.iter().map(|(path, recorded)| (path, *recorded));
+        let changed: BTreeSet<String> = large
+            .chain(executed)
+            .filter(|(path, recorded)| recorded.is_some() && digest(path) != *recorded)
             .map(|(path, _)| String::from_utf8_lossy(path).into_owned())
-            .collect()
+            .collect();
+        changed.into_iter().collect()
     }
 }
 
@@ -340,13 +411,12 @@ fn read(path: &[u8], longest: usize) -> Result<Content, Errno> {
 }
 
 fn digest(path: &[u8]) -> Option<[u8; 32]> {
-    use std::os::unix::ffi::OsStrExt;
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
     if std::fs::metadata(path).ok()?.len() > DIGESTED {
         return None;
     }
     let mut hasher = blake3::Hasher::new();
-    std::io::copy(&mut std::fs::File::open(path).ok()?, &mut hasher).ok()?;
+    std::io::copy(&mut File::open(path).ok()?, &mut hasher).ok()?;
     Some(*hasher.finalize().as_bytes())
 }
 
@@ -368,7 +438,6 @@ fn type_and_permissions(full: &Attributes) -> Attributes {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::ffi::OsStrExt;
 
     fn bytes(path: &Path) -> Vec<u8> {
         path.as_os_str().as_bytes().to_vec()

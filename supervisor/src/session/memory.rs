@@ -1,10 +1,11 @@
 //! The task's memory and the host's files, as the model wants to see them.
 
 use super::Options;
-use super::inputs::{InputRecord, RecordingHost};
+use super::inputs::{InputRecord, RecordingHost, StandIn};
 use crate::code::Code;
 use crate::hooks;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use syscall_model::fs::{Attributes, Host, HostEntry, HostFile};
 use syscall_model::{Errno, Fault, GuestMemory};
@@ -157,6 +158,16 @@ impl ProcessHost {
     /// The files that the program has seen so far.
     pub fn inputs(&self) -> InputRecord {
         self.files.record()
+    }
+
+    /// The kernel has mapped this file at `execve`.
+    pub fn executed(&self, path: &Path) {
+        self.files.executed(path);
+    }
+
+    /// What is to be mapped in place of a file, if it is no longer the one that the program knows.
+    pub fn stand_in(&self, path: &Path) -> std::io::Result<Option<StandIn>> {
+        self.files.stand_in(path)
     }
 
     /// Memory that the program must not find in its list of mappings.

@@ -5,6 +5,7 @@ use crate::code::read_maps;
 use crate::hooks::Blocked;
 use crate::objects::Objects;
 use crate::symbols::{Frame, Mapping, Symbolizer, UnwindRegs, format_backtrace};
+use std::path::PathBuf;
 use std::rc::Rc;
 use syscall_model::{Pending, Tid, WaitFor};
 use tracee::Regs;
@@ -151,7 +152,14 @@ impl Session {
             }
             (_, Some(WaitFor::Exit(other))) => format!("waits for thread {other} to end"),
             (Pending::Call(call), _) if thread.idle_looks > 0 => format!("looks in {}", call.sysno.name()),
-            (Pending::Call(call), _) => format!("waits in {}", call.sysno.name()),
+            (Pending::Call(call), _) => match self.model.awaits_reader(tid) {
+                Some((key, bytes)) => format!(
+                    "waits in {} because {} does not read: {bytes} bytes wait for it",
+                    call.sysno.name(),
+                    self.network.name_of(key)
+                ),
+                None => format!("waits in {}", call.sysno.name()),
+            },
             _ => self.doing(tid),
         }
     }
@@ -230,16 +238,33 @@ impl Session {
         };
         let own: Vec<&std::path::Path> = self.code.own_modules().collect();
         let mapping = |map: crate::code::Mapping| {
-            let path = map.path?;
+            let (path, file) = self.named(map.path?);
             Some(Mapping {
                 range: map.start..map.end,
                 file_offset: map.offset,
                 is_executable: map.executable,
                 is_own: own.contains(&path.as_path()),
                 path,
+                file,
             })
         };
         maps.into_iter().filter_map(mapping).collect()
+    }
+
+    /// What a mapped file is called, and where its contents are: a stand-in is called like the file, and is elsewhere.
+    fn named(&self, path: PathBuf) -> (PathBuf, PathBuf) {
+        let text = path.to_string_lossy();
+        let stood_for = text
+            .strip_prefix("/memfd:")
+            .and_then(|rest| rest.strip_suffix(" (deleted)"))
+            .map(PathBuf::from);
+        let Some(name) = stood_for else {
+            return (path.clone(), path);
+        };
+        match self.host.stand_in(&name) {
+            Ok(Some(stand_in)) => (name, stand_in.path),
+            _ => (path.clone(), path),
+        }
     }
 
     /// The names of the program's variables.

@@ -99,7 +99,7 @@ impl Baseline {
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
         let written = serde_json::to_string_pretty(self)
             .map_err(std::io::Error::other)
-            .and_then(|text| std::fs::write(path, text + "\n"));
+            .and_then(|text| peers::write_whole(path, (text + "\n").as_bytes()));
         written.map_err(|e| Failure::usage(format!("cannot write the baseline {}: {e}", path.display())))
     }
 

@@ -34,6 +34,8 @@ pub struct Mapping {
     pub file_offset: u64,
     /// The file.
     pub path: PathBuf,
+    /// Where its contents are.
+    pub file: PathBuf,
     /// Whether code can run there.
     pub is_executable: bool,
     /// Whether it is the checked program rather than a library of the system.
@@ -180,7 +182,7 @@ impl Symbolizer {
         };
         let file_offset = lookup - mapping.range.start + mapping.file_offset;
         frame.offset = file_offset;
-        let source = Source::Elf(Elf::new(&mapping.path));
+        let source = Source::Elf(Elf::new(&mapping.file));
         // A file that cannot be read any more is no reason to lose the rest of the report.
         let Ok(Symbolized::Sym(symbol)) = self
             .names

@@ -94,6 +94,7 @@ fn parse_mapping(line: &str, own: &Path) -> Option<Mapping> {
         file_offset: number(fields[2])?,
         is_executable: fields[1].contains('x'),
         is_own: path == own,
+        file: path.clone(),
         path,
     })
 }
@@ -295,6 +296,7 @@ fn what_is_not_known_is_shown_as_numbers() {
         range: 0x1000..0x3000,
         file_offset: 0x5000,
         path: "/nonexistent/program".into(),
+        file: "/nonexistent/program".into(),
         is_executable: true,
         is_own: true,
     };

@@ -132,8 +132,8 @@ impl StackUnwinder {
         self.executable.clear();
         for mapping in mappings.iter().filter(|mapping| mapping.is_executable) {
             self.executable.push(mapping.range.clone());
-            let tables = self.files.entry(mapping.path.clone());
-            let tables = tables.or_insert_with(|| Tables::read(&mapping.path).map(Arc::new));
+            let tables = self.files.entry(mapping.file.clone());
+            let tables = tables.or_insert_with(|| Tables::read(&mapping.file).map(Arc::new));
             let Some(tables) = tables else { continue };
             let Some(bias) = tables.bias(mapping) else {
                 continue;

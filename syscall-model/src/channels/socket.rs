@@ -13,10 +13,10 @@ pub use transfer::{close, disconnect, receive, reset, send, shutdown};
 pub(crate) use transfer::{deliver_answer, deliver_datagram};
 pub(super) use transfer::{send_locally, send_to_peer};
 
-use super::ChannelId;
 use super::bytes::ByteQueue;
+use super::{ChannelId, epoll};
 use crate::clock::Nanos;
-use crate::fd::{OfdId, PollEvents};
+use crate::fd::{Kind, OfdId, PollEvents};
 use crate::fs::Ino;
 use crate::model::Model;
 use crate::net::{Endpoint, Key, flight};
@@ -25,6 +25,10 @@ use syscalls::Errno;
 
 /// `net.core.wmem_default` and `rmem_default`.
 pub const DEFAULT_BUFFER: usize = 212_992;
+/// What a TCP connection takes while nobody reads at its other end: about `tcp_wmem[2]`, to which the kernel lets the send buffer grow, and the receiver's part of it.
+const TCP_WINDOW: usize = 4 << 20;
+/// What a receiver that never reads lets come in of that: half of `tcp_rmem[1]`.
+const TCP_RECEIVED: usize = 65_536;
 /// What the kernel charges for a small message on top of its bytes.
 const RECORD_OVERHEAD: usize = 768;
 
@@ -109,6 +113,10 @@ pub struct Socket {
     incoming: Vector<Message>,
     /// What `incoming` counts for in the sender's buffer.
     charged: usize,
+    /// Bytes that another program at the other end was sent and has not read.
+    unread_there: usize,
+    /// A send has found no room, or not enough: whoever waits for the next edge is told when there is.
+    is_full: bool,
     pub read_shut: bool,
     pub write_shut: bool,
     /// `SO_ERROR`: told once.
@@ -166,6 +174,8 @@ impl Socket {
             link,
             incoming: Vector::new(),
             charged: 0,
+            unread_there: 0,
+            is_full: false,
             read_shut: false,
             write_shut: false,
             error: None,
@@ -216,6 +226,15 @@ impl Socket {
     /// How much more may come in.
     pub(crate) fn room(&self) -> usize {
         self.options.receive_buffer.saturating_sub(self.charged)
+    }
+
+    /// How much may be under way to whoever is at the other end.
+    fn window(&self) -> usize {
+        match self.link {
+            Link::Peer(_) if self.is_inet() && self.options.send_buffer == DEFAULT_BUFFER => TCP_WINDOW,
+            Link::Peer(_) if self.is_inet() => self.options.send_buffer + TCP_RECEIVED,
+            _ => self.options.send_buffer,
+        }
     }
 
     pub fn peer(&self) -> Option<ChannelId> {
@@ -364,22 +383,63 @@ pub(crate) fn live_peer(model: &Model, id: ChannelId) -> Option<(ChannelId, &Soc
 
 /// Bytes that the peer has not read.
 fn in_flight(model: &Model, this: &Socket) -> usize {
+    if matches!(this.link, Link::Peer(_)) {
+        return this.unread_there;
+    }
     let peer = this.peer().and_then(|peer| model.channels.sockets.get(&peer));
     peer.map_or(0, |peer| peer.charged)
 }
 
-/// `SIOCOUTQ`.
+/// `SIOCOUTQ`. What the kernel at the other end has received does not count for TCP.
 pub fn unread_by_peer(model: &Model, id: ChannelId) -> usize {
-    in_flight(model, socket(model, id))
+    let this = socket(model, id);
+    match this.link {
+        Link::Peer(_) if this.is_inet() => this.unread_there.saturating_sub(TCP_RECEIVED),
+        _ => in_flight(model, this),
+    }
+}
+
+/// Can a send go on, once it has found no room? That is later than the first free byte.
+fn is_writable(model: &Model, this: &Socket) -> bool {
+    let in_flight = in_flight(model, this);
+    match this.link {
+        // TCP is, when a third of its buffer is free; all others, when a quarter is in use at most.
+        Link::Peer(_) if this.is_inet() => in_flight <= this.window() / 3 * 2,
+        _ => in_flight * 4 <= this.window(),
+    }
+}
+
+/// Another program that does not read what this socket has sent it, and how much that is.
+pub fn reluctant_reader(model: &Model, id: ChannelId) -> Option<(&Key, usize)> {
+    let this = model.channels.sockets.get(&id)?;
+    match &this.link {
+        Link::Peer(key) if !is_writable(model, this) => Some((key, this.unread_there)),
+        _ => None,
+    }
+}
+
+/// So much of what it was sent the other program has left unread; true if anybody can tell the difference.
+pub(crate) fn set_unread_there(model: &mut Model, id: ChannelId, unread: usize) -> bool {
+    let Some(this) = model.channels.sockets.get(&id) else {
+        return false;
+    };
+    let (is_full, is_news) = (this.is_full, this.unread_there != unread);
+    // A map that is changed is copied first.
+    if is_news {
+        socket_mut(model, id).unread_there = unread;
+    }
+    let has_room_again = is_full && is_writable(model, socket(model, id));
+    if has_room_again {
+        socket_mut(model, id).is_full = false;
+        epoll::notify(model, &Kind::Socket(id), WRITABLE);
+    }
+    is_news || has_room_again
 }
 
 /// Would a send go through, at least in part? Also true when it would fail at once.
 pub fn has_room(model: &Model, id: ChannelId) -> bool {
     let this = socket(model, id);
-    this.write_shut
-        || this.error.is_some()
-        || this.connecting
-        || in_flight(model, this) < this.options.send_buffer
+    this.write_shut || this.error.is_some() || this.connecting || in_flight(model, this) < this.window()
 }
 
 pub fn poll(model: &Model, id: ChannelId) -> PollEvents {
@@ -408,8 +468,7 @@ pub fn poll(model: &Model, id: ChannelId) -> PollEvents {
     if this.connection_based() && this.link == Link::Unconnected {
         events |= PollEvents::HUP;
     }
-    // The kernel calls a socket writable when a quarter of its buffer is in use at most.
-    events.set(WRITABLE, in_flight(model, this) * 4 <= this.options.send_buffer);
+    events.set(WRITABLE, is_writable(model, this));
     if this.is_inet() && this.style == Style::Stream {
         events -= PollEvents::WRBAND;
     }

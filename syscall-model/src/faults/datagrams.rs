@@ -125,6 +125,10 @@ impl Network for Unreliable<'_> {
         self.inner.read(key, max)
     }
 
+    fn unread(&mut self, key: &Key) -> usize {
+        self.inner.unread(key)
+    }
+
     fn settled(&mut self, is_silence: bool) {
         self.inner.settled(is_silence);
     }

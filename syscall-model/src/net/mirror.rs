@@ -5,7 +5,7 @@
 
 use super::flight::{self, Thing};
 use super::{Arrival, Endpoint, Key, Network};
-use crate::channels::socket::{Link, READABLE, Style};
+use crate::channels::socket::{self, Link, READABLE, Style};
 use crate::channels::{ChannelId, epoll, named};
 use crate::fd::{Kind, PollEvents};
 use crate::model::Model;
@@ -75,6 +75,7 @@ pub fn refresh(model: &mut Model, net: &mut dyn Network) -> bool {
         } else if let Link::Peer(key) = &socket.link {
             let key = key.clone();
             changed |= pull_stream(model, net, id, &key);
+            changed |= socket::set_unread_there(model, id, net.unread(&key));
         } else if socket.style == Style::Datagram {
             if let Some(name) = socket.name.clone()
                 && socket.is_open_to_clients()

@@ -106,6 +106,8 @@ pub trait Network {
     fn close(&mut self, key: &Key);
     /// Takes what has come in: at most `max` bytes, or one datagram.
     fn read(&mut self, key: &Key, max: usize) -> Arrival;
+    /// Bytes of a stream that the other program was sent and has not read, now that it waits for something else.
+    fn unread(&mut self, key: &Key) -> usize;
     /// All that a call had to say was said, and what came of it was taken in. `is_silence`: streams were written to, and nothing came.
     fn settled(&mut self, is_silence: bool);
 }
@@ -155,6 +157,10 @@ impl Network for NoNetwork {
 
     fn read(&mut self, _: &Key, _: usize) -> Arrival {
         Arrival::Nothing
+    }
+
+    fn unread(&mut self, _: &Key) -> usize {
+        0
     }
 
     fn settled(&mut self, _: bool) {}

@@ -153,6 +153,7 @@ pub fn module(file: &[u8]) -> Result<(), String> {
         symbols.set_mappings(vec![Mapping {
             range: 0x40_0000..0x80_0000,
             file_offset: 0,
+            file: path.to_owned(),
             path: path.to_owned(),
             is_executable: true,
             is_own: true,

@@ -98,7 +98,7 @@ pub fn write_json(path: &Path, document: &Document) -> Result<(), Failure> {
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let written = match path.as_os_str() == "-" {
         true => std::io::stdout().write_all(bytes),
-        false => std::fs::write(path, bytes),
+        false => peers::write_whole(path, bytes),
     };
     written.map_err(|e| Failure::usage(format!("cannot write {}: {e}", path.display())))
 }

@@ -67,7 +67,7 @@ pub fn send(model: &mut Model, id: ChannelId, data: &[u8], rights: &[OfdId]) -> 
     send_locally(model, id, peer, data, rights)
 }
 
-/// Another program always has room: how much it takes at a time is not for the program under test to see.
+/// Sends to another program as much as may be under way to one that does not read. One that does has read all of it by the next call.
 pub(in crate::channels) fn send_to_peer(
     model: &mut Model,
     id: ChannelId,
@@ -80,10 +80,30 @@ pub(in crate::channels) fn send_to_peer(
     } else if this.write_shut {
         return Err(Errno::EPIPE);
     }
-    if !data.is_empty() {
-        model.channels.outbox.push(Told::Bytes(key, data.to_vec()));
+    if data.is_empty() {
+        return Ok(0);
     }
-    Ok(data.len())
+    let this = socket(model, id);
+    let under_way = this.unread_there.saturating_add(about_to_be_told(model, &key));
+    let len = data.len().min(this.window().saturating_sub(under_way));
+    if len < data.len() {
+        socket_mut(model, id).is_full = true;
+    }
+    if len == 0 {
+        return Err(Errno::EAGAIN);
+    }
+    model.channels.outbox.push(Told::Bytes(key, data[..len].to_vec()));
+    Ok(len)
+}
+
+/// What this call has already said on a connection.
+fn about_to_be_told(model: &Model, key: &Key) -> usize {
+    let told = model.channels.outbox.iter();
+    told.map(|told| match told {
+        Told::Bytes(to, data) if to == key => data.len(),
+        _ => 0,
+    })
+    .sum()
 }
 
 /// Sends to a socket of the program itself.

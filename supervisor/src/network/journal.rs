@@ -48,9 +48,8 @@ impl Journal {
     }
 
     pub fn accepted(&mut self, key: &Key, name: String, at: &Endpoint, peer: String) {
-        let at = at.clone().destination();
         let remote = at.nearest_local(named::CLIENT_PORTS.wrapping_add(key.nth()));
-        let connection = self.add(name, peer, true, &at, &remote);
+        let connection = self.add(name, peer, true, at, &remote);
         self.indices.insert(key.clone(), connection);
         self.note(connection, What::Opened);
     }

@@ -109,6 +109,10 @@ pub struct Socket {
     /// What `incoming` counts for in the sender's buffer.
     charged: usize,
     pub read_shut: bool,
+    /// The server at the other end has other connections of the program to attend to first.
+    pub held: bool,
+    /// Another program at the other end says no more.
+    pub ended: bool,
     pub write_shut: bool,
     /// `SO_ERROR`: told once.
     pub error: Option<Errno>,
@@ -154,6 +158,8 @@ impl Socket {
             incoming: Vector::new(),
             charged: 0,
             read_shut: false,
+            ended: false,
+            held: false,
             write_shut: false,
             error: None,
             options: Options {

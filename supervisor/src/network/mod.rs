@@ -20,6 +20,7 @@ use peers::{ConnKey, PeerError, PeerState, PeerWorld, Readable, StreamEnd, Taken
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use syscall_model::faults::Mishap;
 use syscall_model::net::{Accepted, Arrival, Caller, Endpoint, Key, Network};
 use syscall_model::{Errno, Model};
 
@@ -94,6 +95,13 @@ impl PeerNetwork {
     /// Were peers told something in this step, and nothing came back?
     pub fn was_silent(&self) -> bool {
         self.silence == Some(true)
+    }
+
+    /// Something happens to the datagram at this place among those that have come on a connection and were not read.
+    pub fn mishap(&mut self, key: &Key, place: usize, mishap: Mishap) {
+        if let Some(journal) = &mut self.journal {
+            journal.mishap(key, place, mishap);
+        }
     }
 
     /// A step is over.

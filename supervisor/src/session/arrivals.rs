@@ -50,6 +50,23 @@ impl Session {
         }
     }
 
+    /// Does the next operation of a thread receive what comes to this socket, or look whether something has come? Nobody else can tell what happens to it before.
+    pub(super) fn somebody_receives_at(&self, id: ChannelId) -> bool {
+        self.model.threads.keys().any(|&tid| {
+            let Some(context) = self.contexts.get(&tid) else {
+                return false;
+            };
+            let wait = self.model.thread(tid).wait.as_ref().map(|wait| &wait.on);
+            match (&context.observes, &context.look, wait) {
+                (Some(observation), _, _) => observation.socket() == Some(id),
+                (None, Some(WaitFor::Ready(on)), _) | (None, None, Some(WaitFor::Ready(on))) => {
+                    observe::looks_at(&self.model, on, id)
+                }
+                _ => false,
+            }
+        })
+    }
+
     /// Where arrivals change what the next operation of a thread does.
     pub(super) fn and_arrivals(&self, tid: Tid, footprint: Footprint) -> Footprint {
         if self.model.channels.flights().is_empty() {

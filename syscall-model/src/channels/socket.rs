@@ -16,6 +16,7 @@ pub(super) use transfer::{send_locally, send_to_peer};
 use super::ChannelId;
 use super::bytes::ByteQueue;
 use crate::clock::Nanos;
+use crate::faults::Mishap;
 use crate::fd::{OfdId, PollEvents};
 use crate::model::Model;
 use crate::net::{Endpoint, Key, flight};
@@ -320,6 +321,13 @@ impl Socket {
         let mut newest = self.incoming.split_off(self.incoming.len() - count);
         newest.append(std::mem::take(&mut self.incoming));
         self.incoming = newest;
+    }
+
+    /// Something happens to the datagram at this place among those that wait.
+    pub(crate) fn mishap(&mut self, place: usize, mishap: Mishap) {
+        mishap.befall(&mut self.incoming, place);
+        let sizes = self.incoming.iter().map(|message| message.bytes.len());
+        self.charged = sizes.map(|size| self.charge(size)).sum();
     }
 
     fn take_record(&mut self, max: usize) -> Received {

@@ -7,6 +7,7 @@
 use super::{Caller, Endpoint};
 use crate::channels::socket::{self, READABLE};
 use crate::channels::{ChannelId, epoll, named};
+use crate::faults::Mishap;
 use crate::fd::{Kind, PollEvents};
 use crate::model::Model;
 use imbl::{OrdMap, Vector};
@@ -350,6 +351,34 @@ pub(crate) fn take_caller(model: &mut Model, id: ChannelId) -> Option<u32> {
     flight.chosen = None;
     something_was_taken(model);
     Some(client)
+}
+
+/// Something happens to the datagram with this number on its way to a socket: counted by sender, and in order from each.
+pub(crate) fn mishap(model: &mut Model, id: ChannelId, number: usize, mishap: Mishap) {
+    let Some(flight) = model.channels.flights.get_mut(&id) else {
+        return;
+    };
+    let Cargo::Datagrams(senders) = &mut flight.cargo else {
+        return;
+    };
+    let mut before = 0;
+    let found = senders.iter().find_map(|(from, queue)| {
+        let place = number.checked_sub(before).filter(|place| *place < queue.len());
+        before += queue.len();
+        place.map(|place| (from.clone(), place))
+    });
+    let Some((from, place)) = found else { return };
+    if let Some(queue) = senders.get_mut(&from) {
+        mishap.befall(queue, place);
+        if queue.is_empty() {
+            senders.remove(&from);
+        }
+    }
+    // One that has arrived may be another now, or there is one fewer.
+    flight.arrived = flight.arrived.min(flight.cargo.count() as u32);
+    if flight.cargo.count() == 0 {
+        model.channels.flights.remove(&id);
+    }
 }
 
 /// The next datagram to be received is the first one of this sender.

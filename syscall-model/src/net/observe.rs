@@ -6,7 +6,7 @@
 
 use super::flight::{self, Arrivals, Cargo, Flight, Thing};
 use super::readiness::{Source, combinations};
-pub use super::readiness::{looked_at, may_become_ready, ways_to_be_ready};
+pub use super::readiness::{looked_at, looks_at, may_become_ready, ways_to_be_ready};
 use super::{Caller, Endpoint};
 use crate::channels::ChannelId;
 use crate::channels::socket::Style;
@@ -194,29 +194,31 @@ impl Way {
     }
 }
 
-/// The one socket that an observation is about.
-fn socket_of(observation: &Observation) -> Option<ChannelId> {
-    match *observation {
-        Observation::Receive { socket, .. }
-        | Observation::Accept { socket, .. }
-        | Observation::Count { socket }
-        | Observation::Close { socket }
-        | Observation::Health { socket, .. } => Some(socket),
-        Observation::Exit => None,
+impl Observation {
+    /// The one socket that it is about.
+    pub fn socket(&self) -> Option<ChannelId> {
+        match *self {
+            Observation::Receive { socket, .. }
+            | Observation::Accept { socket, .. }
+            | Observation::Count { socket }
+            | Observation::Close { socket }
+            | Observation::Health { socket, .. } => Some(socket),
+            Observation::Exit => None,
+        }
     }
 }
 
 /// The socket that can be used only if its connection is in order, if something on its way says whether it is.
 pub fn doubtful(model: &Model, observation: &Observation) -> Option<ChannelId> {
     let is_asked = matches!(observation, Observation::Health { .. }) && !ways(model, observation).is_empty();
-    socket_of(observation).filter(|_| is_asked)
+    observation.socket().filter(|_| is_asked)
 }
 
 fn flight_of<'m>(model: &'m Model, observation: &Observation) -> Option<(ChannelId, &'m Flight, u32)> {
     let Arrivals::Any { late } = model.channels.arrivals else {
         return None;
     };
-    let id = socket_of(observation)?;
+    let id = observation.socket()?;
     Some((id, model.channels.flights.get(&id)?, late))
 }
 

@@ -119,6 +119,19 @@ pub fn looked_at(model: &Model, on: &[(OfdId, PollEvents)]) -> Vec<ChannelId> {
     }
 }
 
+/// Is this socket among those that a look is about, itself or by way of an epoll set?
+pub fn looks_at(model: &Model, on: &[(OfdId, PollEvents)], socket: ChannelId) -> bool {
+    let sees = |id: OfdId| match model.files.get(id).map(|description| &description.kind) {
+        Some(Kind::Socket(id)) => *id == socket,
+        Some(Kind::Epoll(id)) => {
+            let set = model.channels.epolls.get(id);
+            set.is_some_and(|epoll| epoll.watches(&Kind::Socket(socket)))
+        }
+        _ => false,
+    };
+    on.iter().any(|&(id, _)| sees(id))
+}
+
 /// The ways in which a look at readiness by `tid` can find things. `may_fail`: it does not wait. The first is that all has arrived.
 pub fn ways_to_be_ready(model: &Model, tid: Tid, on: &[(OfdId, PollEvents)], may_fail: bool) -> Vec<Way> {
     let Arrivals::Any { late } = model.channels.arrivals else {

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 /// A connection within one peer instance, numbered in the order in which the connections came to be. A server connection has only channel 0.
 pub type Channel = u16;
 
+/// Behind the name of an address of IPv6, where the peer has come by IPv4.
+pub const BY_IPV4: &str = " by IPv4";
+
 /// How the stream from the peer ends, if it has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum StreamEnd {
@@ -20,12 +23,14 @@ pub enum StreamEnd {
     Eof,
     /// The peer has reset the connection.
     Reset,
+    /// The peer has closed the connection altogether: what is said to it reaches nobody, and who says it is told so at once. Unix sockets only.
+    Closed,
 }
 
 /// What was said on one channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Speech {
-    /// The channel came to be here: the peer connected to the SUT's listening address of this name.
+    /// The channel came to be here: the peer connected to the SUT's listening address of this name, with [`BY_IPV4`] behind it where that is no matter of course.
     pub opened: Option<String>,
     /// Stream data.
     pub bytes: Vec<u8>,
@@ -57,6 +62,12 @@ impl Speech {
             (end, StreamEnd::Open) => end,
             // A stream that had ended says nothing more, so all of it must be in the prefix.
             (a, b) if a == b && self.units() == prefix.units() => StreamEnd::Open,
+            // But it may come out only later that nobody is there any more.
+            (end @ (StreamEnd::Reset | StreamEnd::Closed), StreamEnd::Eof)
+                if self.units() == prefix.units() =>
+            {
+                end
+            }
             _ => return None,
         };
         Some(Speech {

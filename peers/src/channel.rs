@@ -3,8 +3,10 @@
 use crate::address::Address;
 use crate::answer::{Answer, Channel, StreamEnd};
 use crate::diag::{Diag, TCP_ESTABLISHED};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{setsockopt, sockopt};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::TcpStreamExt;
 use std::os::unix::net::UnixStream;
@@ -17,6 +19,16 @@ enum Socket {
     Udp(UdpSocket),
     /// One of those who write to a datagram socket of the SUT, which is shared by all of them.
     Correspondent(UdpSocket, SocketAddr),
+    /// We have broken it off.
+    Gone,
+}
+
+/// Is neither direction of this connection open any more?
+fn has_hung_up(stream: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(stream.as_fd(), PollFlags::empty())];
+    let count = poll(&mut fds, PollTimeout::ZERO);
+    let events = fds[0].revents().unwrap_or(PollFlags::empty());
+    count.is_ok() && events.contains(PollFlags::POLLHUP)
 }
 
 /// Where what was said is now.
@@ -138,6 +150,14 @@ impl Link {
         self.addresses
     }
 
+    /// Has the peer come by IPv4 to an address of IPv6?
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        let is_mapped =
+            |them: SocketAddr| matches!(them.ip(), IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some());
+        self.addresses.is_some_and(|(_, them)| is_mapped(them))
+    }
+
     /// The inode of the socket at the other end; 0 if it is closed already, or out of sight.
     pub fn other_end(&self, diag: &mut Diag) -> u64 {
         let Some((us, them)) = self.addresses else {
@@ -152,20 +172,22 @@ impl Link {
         }
     }
 
-    /// The descriptor, to wait on.
+    /// The descriptor, to wait on, as long as the peer may still say something.
     #[must_use]
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.socket {
-            Socket::Tcp(s) => s.as_fd(),
-            Socket::Unix(s) => s.as_fd(),
-            Socket::Udp(s) | Socket::Correspondent(s, _) => s.as_fd(),
+            _ if !self.is_open() => None,
+            Socket::Tcp(s) => Some(s.as_fd()),
+            Socket::Unix(s) => Some(s.as_fd()),
+            Socket::Udp(s) | Socket::Correspondent(s, _) => Some(s.as_fd()),
+            Socket::Gone => None,
         }
     }
 
     /// A stream has an end, datagrams just cease.
     #[must_use]
     pub fn is_stream(&self) -> bool {
-        matches!(self.socket, Socket::Tcp(_) | Socket::Unix(_))
+        matches!(self.socket, Socket::Tcp(_) | Socket::Unix(_) | Socket::Gone)
     }
 
     /// The peer may still say something here.
@@ -194,11 +216,31 @@ impl Link {
         let sent = match &self.socket {
             Socket::Udp(socket) => socket.send(bytes),
             Socket::Correspondent(socket, them) => socket.send_to(bytes, them),
-            Socket::Tcp(_) | Socket::Unix(_) => return Err(ErrorKind::InvalidInput.into()),
+            Socket::Tcp(_) | Socket::Unix(_) | Socket::Gone => return Err(ErrorKind::InvalidInput.into()),
         };
         match sent {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
             result => result.map(|_| ()),
+        }
+    }
+
+    /// Breaks the connection off: the peer is told so at once, whatever was said before. (A Unix socket can only be closed: its peer sees an end where
+    /// it natively might see a reset, and cannot say any more either.)
+    pub fn reset(&mut self) {
+        self.flush();
+        if let Socket::Tcp(stream) = &self.socket {
+            let at_once = libc::linger {
+                l_onoff: 1,
+                l_linger: 0,
+            };
+            // It can only fail on what is no socket.
+            let _ = setsockopt(stream, sockopt::Linger, &at_once);
+        }
+        self.socket = Socket::Gone;
+        self.outbox.clear();
+        (self.fin, self.fin_sent) = (true, true);
+        if self.is_open() {
+            self.end = StreamEnd::Eof;
         }
     }
 
@@ -213,7 +255,7 @@ impl Link {
             let result = match &mut self.socket {
                 Socket::Tcp(s) => s.write(&self.outbox),
                 Socket::Unix(s) => s.write(&self.outbox),
-                Socket::Udp(_) | Socket::Correspondent(..) => return,
+                Socket::Udp(_) | Socket::Correspondent(..) | Socket::Gone => return,
             };
             match result {
                 Ok(n) => {
@@ -232,7 +274,7 @@ impl Link {
             let _ = match &self.socket {
                 Socket::Tcp(s) => s.shutdown(Shutdown::Write),
                 Socket::Unix(s) => s.shutdown(Shutdown::Write),
-                Socket::Udp(_) | Socket::Correspondent(..) => Ok(()),
+                Socket::Udp(_) | Socket::Correspondent(..) | Socket::Gone => Ok(()),
             };
         }
     }
@@ -246,7 +288,7 @@ impl Link {
                 Socket::Tcp(s) => s.read(&mut self.buffer),
                 Socket::Unix(s) => s.read(&mut self.buffer),
                 Socket::Udp(s) => s.recv(&mut self.buffer),
-                Socket::Correspondent(..) => return false,
+                Socket::Correspondent(..) | Socket::Gone => return false,
             };
             match result {
                 Ok(n) if matches!(self.socket, Socket::Udp(_)) => {
@@ -268,10 +310,27 @@ impl Link {
             }
             into.push_end(channel, self.end);
             if !self.is_open() {
+                self.look_beyond_the_end(channel, into);
                 return true;
             }
         }
-        taken > 0
+        self.look_beyond_the_end(channel, into) || taken > 0
+    }
+
+    /// A peer that says no more may still listen, or not: then it shows, at once on a Unix socket, on others by the reset that answers what it is told. True if
+    /// that is news.
+    fn look_beyond_the_end(&mut self, channel: Channel, into: &mut Answer) -> bool {
+        if self.end != StreamEnd::Eof {
+            return false;
+        }
+        match &self.socket {
+            Socket::Tcp(stream) if !matches!(stream.take_error(), Ok(None)) => self.end = StreamEnd::Reset,
+            // Where we have said that we say no more, nobody can tell.
+            Socket::Unix(stream) if !self.fin_sent && has_hung_up(stream) => self.end = StreamEnd::Closed,
+            _ => return false,
+        }
+        into.push_end(channel, self.end);
+        true
     }
 
     /// Tells the other end at once that its bytes have come. Otherwise a peer that answers by several small writes is held up for 40 ms at the second one:
@@ -335,6 +394,8 @@ impl Link {
                 }
             }
             Socket::Tcp(_) => self.tcp_flight(diag),
+            // What was on its way is no more.
+            Socket::Gone => Flight::Clear,
         }
     }
 

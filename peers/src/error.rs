@@ -233,6 +233,7 @@ pub fn lines(answer: &Answer) -> Vec<String> {
             StreamEnd::Open => {}
             StreamEnd::Eof => all.push(format!("{prefix}(end of stream)")),
             StreamEnd::Reset => all.push(format!("{prefix}(reset)")),
+            StreamEnd::Closed => all.push(format!("{prefix}(end of stream, closed)")),
         }
     }
     all.extend(answer.exit.map(|status| format!("({})", ended(status))));

@@ -1,6 +1,6 @@
 //! A physical peer instance: something real that stands at one position of a tree. A connection to a server, or a launched client with all its connections.
 
-use crate::answer::{Answer, Channel};
+use crate::answer::{Answer, BY_IPV4, Channel};
 use crate::channel::Link;
 use crate::inspect::Watch;
 use crate::position::Segment;
@@ -65,7 +65,10 @@ impl Physical {
     }
 
     /// Adds a connection that the client has made.
-    pub fn add_link(&mut self, link: Link, listener: String) {
+    pub fn add_link(&mut self, link: Link, mut listener: String) {
+        if link.is_mapped() {
+            listener.push_str(BY_IPV4);
+        }
         self.heard.push_open(self.links.len() as Channel, listener);
         self.links.push(link);
     }
@@ -111,6 +114,7 @@ impl Physical {
                 Segment::Bytes(bytes) => link.send(bytes),
                 Segment::Datagram(bytes) => link.send_datagram(bytes)?,
                 Segment::Fin => link.finish(),
+                Segment::Reset => link.reset(),
                 // Said by `go_on_from`.
                 Segment::From(_) => {}
             }

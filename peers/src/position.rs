@@ -66,6 +66,8 @@ pub enum Write<'a> {
     Datagram(&'a [u8]),
     /// The end of the SUT's stream.
     Fin,
+    /// The SUT breaks the connection off: it has closed it with something unread, or a fault did.
+    Reset,
     /// The SUT goes on with who is at the other end of this channel from another of its datagram sockets, the one that is called so: from
     /// there comes a new channel.
     From(&'a str),
@@ -77,13 +79,20 @@ pub(crate) enum Segment {
     Datagram(Vec<u8>),
     Fin,
     From(String),
+    // New ones go to the end: saved trees have their numbers.
+    Reset,
 }
 
 impl Segment {
+    /// Something is said, rather than nothing more.
+    pub(crate) fn is_a_write(&self) -> bool {
+        !matches!(self, Segment::Fin | Segment::Reset)
+    }
+
     pub(crate) fn len(&self) -> u32 {
         match self {
             Segment::Bytes(bytes) => bytes.len() as u32,
-            Segment::Datagram(_) | Segment::Fin | Segment::From(_) => 1,
+            Segment::Datagram(_) | Segment::Fin | Segment::From(_) | Segment::Reset => 1,
         }
     }
     pub(crate) fn fold(&self, mut hash: u128, channel: Channel, from: u32, to: u32) -> u128 {
@@ -95,6 +104,7 @@ impl Segment {
                 }
             }
             Segment::Fin => hash = fold(hash, lane | 256),
+            Segment::Reset => hash = fold(hash, lane | 259),
             Segment::From(name) => {
                 for byte in name.bytes() {
                     hash = fold(hash, lane | 1024 | u64::from(byte));

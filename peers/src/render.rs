@@ -30,6 +30,7 @@ fn said(channel: u16, segment: &Segment, from: u32, to: u32) -> String {
         Segment::Bytes(bytes) => format!("\"{}\"", show(&bytes[from as usize..to as usize])),
         Segment::Datagram(bytes) => format!("[{}]", show(bytes)),
         Segment::Fin => String::from("<end>"),
+        Segment::Reset => String::from("<reset>"),
         Segment::From(name) => format!("<goes on from {name}>"),
     };
     if channel == 0 {
@@ -67,7 +68,7 @@ impl Tree {
                     .map(|m| lines(&m.answer))
                     .unwrap_or_default(),
                 hits: if stop == len { node.hits } else { 0 },
-                misses: u64::from(stop == len && id > 0 && !matches!(node.segment, Segment::Fin)),
+                misses: u64::from(stop == len && id > 0 && node.segment.is_a_write()),
                 branches: node
                     .children
                     .iter()

@@ -31,7 +31,7 @@ impl PeerWorld {
     }
 
     /// The physical instance that stands deepest on the path to `to`.
-    fn nearest(&self, tree: usize, to: Pos) -> Option<u64> {
+    pub(crate) fn nearest(&self, tree: usize, to: Pos) -> Option<u64> {
         let t = &self.trees[tree];
         let mut best: Option<(u64, Pos)> = None;
         for (&id, physical) in &self.physicals {
@@ -140,7 +140,11 @@ impl PeerWorld {
         let said = self
             .ground
             .settle(physical, &mut self.physicals, &self.config, name)?;
-        if said.is_empty() && physical.ignored && self.make_way(physical.tree) {
+        if !said.is_empty() {
+            self.has_answered(physical.tree);
+        } else if physical.ignored && self.has_others(physical.tree) {
+            self.has_ignored(physical.tree);
+            self.make_way(physical.tree);
             return self
                 .ground
                 .settle(physical, &mut self.physicals, &self.config, name);
@@ -148,18 +152,24 @@ impl PeerWorld {
         Ok(said)
     }
 
-    /// Closes all other connections to the place that this tree's connection goes to; true if there were any.
-    fn make_way(&mut self, tree: usize) -> bool {
-        let TreeKey::Server(address, _) = &self.keys[tree] else {
-            return false;
-        };
-        let before = self.physicals.len();
-        let same = |other: usize| matches!(&self.keys[other], TreeKey::Server(to, _) if to == address);
-        self.physicals.retain(|_, other| !same(other.tree));
-        if self.physicals.len() < before {
-            self.one_at_a_time.insert(address.clone());
+    /// Are there other connections to the place that this tree's connection goes to?
+    fn has_others(&self, tree: usize) -> bool {
+        let mut others = self.physicals.values();
+        others.any(|other| self.goes_to_the_same(tree, other.tree))
+    }
+
+    fn goes_to_the_same(&self, one: usize, other: usize) -> bool {
+        match (&self.keys[one], &self.keys[other]) {
+            (TreeKey::Server(one, _), TreeKey::Server(other, _)) => one == other,
+            _ => false,
         }
-        self.physicals.len() < before
+    }
+
+    /// Closes all other connections to the place that this tree's connection goes to.
+    fn make_way(&mut self, tree: usize) {
+        let mut physicals = std::mem::take(&mut self.physicals);
+        physicals.retain(|_, other| !self.goes_to_the_same(tree, other.tree));
+        self.physicals = physicals;
     }
 
     fn contradiction(
@@ -194,6 +204,10 @@ impl PeerWorld {
                     segment: Segment::Fin,
                     ..
                 } => text.push_str("<end>"),
+                Step::Write {
+                    segment: Segment::Reset,
+                    ..
+                } => text.push_str("<reset>"),
                 Step::Write {
                     segment: Segment::From(name),
                     ..
@@ -334,7 +348,7 @@ impl PeerWorld {
 
     fn connect(&mut self, tree: usize, address: &Address) -> Result<Physical, PeerError> {
         self.may_connect(tree, address)?;
-        if self.one_at_a_time.contains(address) {
+        if self.is_limited(address) {
             // To find out again that it takes no notice of this connection would take a while each time.
             self.make_way(tree);
         }

@@ -188,6 +188,16 @@ impl PeerWorld {
         Ok(Some(self.take_channel(state, client, channel, datagrams)))
     }
 
+    /// Has the client at the other end of this connection come by IPv4 to an address of IPv6?
+    #[must_use]
+    pub fn came_by_ipv4(&self, state: &PeerState, key: &ConnKey) -> bool {
+        let conn = state.0.conns.get(key);
+        conn.is_some_and(|conn| {
+            let at = state.place(&conn.instance);
+            self.trees[conn.tree.0].came_by_ipv4(conn.channel, at.pos)
+        })
+    }
+
     /// What reports call a client: the name it was given, or its number.
     #[must_use]
     pub fn client_name(&self, client: u32) -> String {

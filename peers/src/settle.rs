@@ -272,8 +272,8 @@ impl Ground {
         let mut fds: Vec<PollFd<'_>> = focus
             .links
             .iter()
-            .filter(|link| link.is_open())
-            .map(|link| PollFd::new(link.fd(), PollFlags::POLLIN))
+            .filter_map(Link::fd)
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
         if let Some((process, _)) = &focus.client {
             fds.extend(

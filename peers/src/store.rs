@@ -4,6 +4,7 @@
 
 use crate::address::Address;
 use crate::bounded;
+use crate::capacity::Capacity;
 use crate::error::PeerError;
 use crate::spec::Member;
 use crate::tree::Tree;
@@ -86,8 +87,12 @@ impl PeerWorld {
             .collect();
         let mut plain = postcard::to_stdvec(&Saved { trees, chosen_ports }).map_err(|e| e.to_string())?;
         // Behind the rest, so that files without it can still be read.
-        if !self.roster.is_empty() {
+        let capacities: Vec<(&Address, &Capacity)> = self.capacities.iter().collect();
+        if !self.roster.is_empty() || !capacities.is_empty() {
             plain.extend(postcard::to_stdvec(&self.roster).map_err(|e| e.to_string())?);
+        }
+        if !capacities.is_empty() {
+            plain.extend(postcard::to_stdvec(&capacities).map_err(|e| e.to_string())?);
         }
         if plain.len() > bounded::LARGEST_CONTENT {
             return Err(format!(
@@ -146,19 +151,31 @@ impl PeerWorld {
         if let Some((asked, got)) = saved.chosen_ports.iter().find(|((a, _), b)| !a.may_become(b)) {
             return Err(format!("it has {got} in place of {}", asked.0));
         }
-        if !rest.is_empty() && self.roster.is_empty() {
-            let roster = bounded::within(|| postcard::from_bytes::<Vec<Member>>(rest));
-            let roster = roster.map_err(|e| e.to_string())?;
-            if !roster.iter().all(Member::is_sound) {
-                return Err(bad("a client in it comes after itself"));
-            }
-            self.roster = roster;
+        if !rest.is_empty() {
+            self.load_more(rest)?;
         }
         for (key, mut tree) in saved.trees {
             tree.make_sound()?;
             self.adopt(key, tree);
         }
         self.chosen_ports.extend(saved.chosen_ports);
+        Ok(())
+    }
+
+    /// What stands behind the trees: the clients, and how many connections servers serve at a time.
+    fn load_more(&mut self, rest: &[u8]) -> Result<(), String> {
+        let roster = bounded::within(|| postcard::take_from_bytes::<Vec<Member>>(rest));
+        let (roster, rest) = roster.map_err(|e| e.to_string())?;
+        if !roster.iter().all(Member::is_sound) {
+            return Err("a client in it comes after itself".to_owned());
+        }
+        if self.roster.is_empty() {
+            self.roster = roster;
+        }
+        if !rest.is_empty() {
+            let capacities = bounded::within(|| postcard::from_bytes::<Vec<(Address, Capacity)>>(rest));
+            self.capacities.extend(capacities.map_err(|e| e.to_string())?);
+        }
         Ok(())
     }
 }

@@ -8,7 +8,7 @@
 //! Nodes are never split: children hang at any offset of a segment. So a position, once handed out, stays valid while the tree
 //! grows. And there is exactly one position for every string of writes, so that `AB` written at once and `A`, `B` written apart meet.
 
-use crate::answer::{Answer, Channel, Speech, StreamEnd};
+use crate::answer::{Answer, BY_IPV4, Channel, Speech, StreamEnd};
 pub use crate::position::{At, Cursor, Pos, Write};
 use crate::position::{EMPTY_PATH, Segment};
 use crate::sorted::Sorted;
@@ -61,6 +61,10 @@ pub enum Readable {
     Eof,
     /// The connection was reset.
     Reset,
+    /// The stream has ended, and what is said to the peer reaches nobody.
+    Closed,
+    /// The server has others to serve first.
+    Held,
     /// The peer waits for us.
     Nothing,
     /// This position was never polled.
@@ -160,7 +164,7 @@ impl Tree {
                 && match (&node.segment, write) {
                     (Segment::Bytes(a), Write::Bytes(b)) => a.first() == b.first(),
                     (Segment::Datagram(a), Write::Datagram(b)) => a == b,
-                    (Segment::Fin, Write::Fin) => true,
+                    (Segment::Fin, Write::Fin) | (Segment::Reset, Write::Reset) => true,
                     (Segment::From(a), Write::From(b)) => a == b,
                     _ => false,
                 }
@@ -240,6 +244,7 @@ impl Tree {
             Write::Bytes(data) => Segment::Bytes(data[matched..].to_vec()),
             Write::Datagram(data) => Segment::Datagram(data.to_vec()),
             Write::Fin => Segment::Fin,
+            Write::Reset => Segment::Reset,
             Write::From(name) => Segment::From(name.to_owned()),
         };
         let (id, len) = (self.nodes.len() as u32, segment.len());
@@ -403,6 +408,7 @@ impl Tree {
         match heard.end {
             StreamEnd::Eof => Readable::Eof,
             StreamEnd::Reset => Readable::Reset,
+            StreamEnd::Closed => Readable::Closed,
             StreamEnd::Open => Readable::Nothing,
         }
     }
@@ -457,9 +463,33 @@ impl Tree {
         found
     }
 
+    /// How the peer has ended `channel` at `pos`, as far as is known.
+    #[must_use]
+    pub fn end(&self, channel: Channel, pos: Pos) -> StreamEnd {
+        let mark = self.last_mark(pos).map(|(_, mark)| mark);
+        let heard = mark.and_then(|mark| mark.heard.get(usize::from(channel)));
+        heard.map_or(StreamEnd::Open, |heard| heard.end)
+    }
+
     /// The channels that the peer has opened on the path to `pos`, with the listening address each one went to.
     #[must_use]
     pub fn opened(&self, pos: Pos) -> Vec<(Channel, String)> {
+        let mut all = self.opened_as(pos);
+        for (_, name) in &mut all {
+            let plain = name.strip_suffix(BY_IPV4).map(str::len);
+            name.truncate(plain.unwrap_or(name.len()));
+        }
+        all
+    }
+
+    /// Has the peer come by IPv4 to an address of IPv6?
+    #[must_use]
+    pub fn came_by_ipv4(&self, channel: Channel, pos: Pos) -> bool {
+        let mut all = self.opened_as(pos).into_iter();
+        all.any(|(opened, name)| opened == channel && name.ends_with(BY_IPV4))
+    }
+
+    fn opened_as(&self, pos: Pos) -> Vec<(Channel, String)> {
         let mut all = Vec::new();
         let mut at = self.last_mark(pos);
         while let Some((pos, mark)) = at {

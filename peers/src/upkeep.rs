@@ -1,5 +1,6 @@
 //! What the explorer asks of the world between the SUT's steps: a second look before a deadlock is called one, going back, tidying up, the account of what was said.
 
+use crate::channel::Link;
 use crate::config::CacheMode;
 use crate::error::PeerError;
 use crate::state::{ConnKey, Instance, Kept, PeerState};
@@ -51,10 +52,8 @@ impl PeerWorld {
         let links = ids
             .filter_map(|id| self.physicals.get(&id))
             .flat_map(|p| &p.links)
-            .filter(|link| link.is_open());
-        let mut fds: Vec<PollFd<'_>> = links
-            .map(|link| PollFd::new(link.fd(), PollFlags::POLLIN))
-            .collect();
+            .filter_map(Link::fd);
+        let mut fds: Vec<PollFd<'_>> = links.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         // Signals come all the time (the timer of the supervising thread), and a wait that they cut short would be none.
         let end = Instant::now() + bound;
         loop {
@@ -106,17 +105,25 @@ impl PeerWorld {
         self.retain(&states);
     }
 
-    /// The SUT has closed a connection, and it will never be put back: what is really connected is of no more use. A server then sees the end, as it would
-    /// natively.
-    pub fn leave(&mut self, state: &PeerState, key: &ConnKey) {
+    /// The SUT has closed a connection, and it will never be put back: what is really connected is of no more use. A server then sees the end, or that it was
+    /// broken off, as it would natively.
+    ///
+    /// # Errors
+    /// A peer failed.
+    pub fn leave(&mut self, state: &PeerState, key: &ConnKey) -> Result<(), PeerError> {
         let conn = state.0.conns.get(key);
         let Some(conn) = conn.filter(|conn| conn.closed && matches!(conn.instance, Instance::Server(..)))
         else {
-            return;
+            return Ok(());
         };
         if !self.config.share_trees {
-            self.physicals.retain(|_, physical| physical.tree != conn.tree.0);
+            let (tree, at) = (conn.tree.0, state.place(&conn.instance));
+            if let Some(id) = self.nearest(tree, at.pos) {
+                self.advance(id, at)?;
+            }
+            self.physicals.retain(|_, physical| physical.tree != tree);
         }
+        Ok(())
     }
 
     /// Closes what none of these states (all that are still to be explored) can need.

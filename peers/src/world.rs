@@ -5,6 +5,7 @@
 
 use crate::address::Address;
 use crate::answer::Channel;
+use crate::capacity::Capacity;
 pub use crate::config::{CacheMode, Config, Counters};
 use crate::diag::Diag;
 use crate::error::{PeerError, show};
@@ -46,8 +47,8 @@ pub struct PeerWorld {
     pub(crate) serves_at: HashMap<Address, usize>,
     pub(crate) counters: Counters,
     pub(crate) partial: bool,
-    /// Servers that took no notice of a connection while they had others.
-    pub(crate) one_at_a_time: BTreeSet<Address>,
+    /// How many connections servers were seen to serve at a time.
+    pub(crate) capacities: BTreeMap<Address, Capacity>,
     /// Services that the program wanted to talk to and that are not for it.
     pub(crate) barred: BTreeSet<Address>,
     pub(crate) clock: u64,
@@ -123,7 +124,7 @@ impl PeerWorld {
             serves_at: HashMap::new(),
             counters: Counters::default(),
             partial: false,
-            one_at_a_time: BTreeSet::new(),
+            capacities: BTreeMap::new(),
             barred: BTreeSet::new(),
             clock: 0,
             next_id: 0,
@@ -160,11 +161,10 @@ impl PeerWorld {
         self.partial
     }
 
-    /// Servers that serve one connection, or a few, at a time. Each connection was treated as if it were the only one, so that a SUT that waits on one
-    /// of them while it holds another is not seen to wait in vain.
-    #[must_use]
-    pub fn one_at_a_time(&self) -> &BTreeSet<Address> {
-        &self.one_at_a_time
+    /// Servers that serve so many connections at a time: a further one waits until another has ended.
+    pub fn limited(&self) -> impl Iterator<Item = (&Address, u32)> {
+        let all = self.capacities.iter();
+        all.filter_map(|(address, known)| Some((address, known.limit()?)))
     }
 
     /// The trees and what they belong to.
@@ -220,7 +220,7 @@ impl PeerWorld {
         (tree, state.place(instance))
     }
 
-    fn conn<'a>(&self, state: &'a PeerState, key: &ConnKey) -> Result<&'a Conn, PeerError> {
+    pub(crate) fn conn<'a>(&self, state: &'a PeerState, key: &ConnKey) -> Result<&'a Conn, PeerError> {
         open_conn(&state.0.conns, key)
     }
 
@@ -356,7 +356,7 @@ impl PeerWorld {
     }
 
     /// In linear mode there is one conversation only.
-    fn may_diverge(&self, tree: usize, walk: Walk, data: &[u8]) -> Result<(), PeerError> {
+    pub(crate) fn may_diverge(&self, tree: usize, walk: Walk, data: &[u8]) -> Result<(), PeerError> {
         match walk {
             Walk::Miss {
                 matched,
@@ -370,42 +370,6 @@ impl PeerWorld {
             }),
             _ => Ok(()),
         }
-    }
-
-    /// The SUT ends its side of a stream. Nobody is told until somebody looks for the effect: the peer's position is simply one that was not polled yet.
-    ///
-    /// # Errors
-    /// There is no such connection, or in linear mode the recorded conversation goes on.
-    pub fn fin(&mut self, state: &mut PeerState, key: &ConnKey) -> Result<(), PeerError> {
-        let conn = self.conn(state, key)?;
-        if conn.fin {
-            return Ok(());
-        }
-        let (instance, channel, tree) = (conn.instance.clone(), conn.channel, conn.tree.0);
-        let from = state.place(&instance);
-        self.may_diverge(tree, self.trees[tree].walk(from, channel, Write::Fin), b"<end>")?;
-        let to = self.trees[tree].insert(from, channel, Write::Fin);
-        let inner = state.edit();
-        inner.places.insert(instance, to);
-        if let Some(conn) = inner.conns.get_mut(key) {
-            conn.fin = true;
-        }
-        Ok(())
-    }
-
-    /// The SUT closes a connection. A server is not told (its connection may serve another schedule); a client is, because what it does next (another connection, its end) may depend on it.
-    ///
-    /// # Errors
-    /// There is no such connection, or in linear mode the recorded conversation goes on.
-    pub fn close(&mut self, state: &mut PeerState, key: &ConnKey) -> Result<(), PeerError> {
-        if matches!(key, ConnKey::Accepted(..)) {
-            self.fin(state, key)?;
-        }
-        if let Some(conn) = state.edit().conns.get_mut(key) {
-            // What was left unread does not matter any more.
-            (conn.closed, conn.r) = (true, 0);
-        }
-        Ok(())
     }
 
     /// A connection, where in its tree the SUT stands, and what can be read there: the peer is asked if need be.
@@ -424,6 +388,7 @@ impl PeerWorld {
             self.resolve(conn.tree.0, cursor.w)?;
             readable = self.trees[conn.tree.0].readable(conn.channel, cursor);
         }
+        let readable = self.if_served(state, key, readable)?;
         Ok((conn, cursor, readable))
     }
 

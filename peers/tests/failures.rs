@@ -177,7 +177,7 @@ fn a_server_that_serves_one_at_a_time_serves_all() {
             world.read(&mut state, &first, 100).expect("up"),
             b"hello\nyou said one\n"
         );
-        assert!(world.one_at_a_time().is_empty());
+        assert_eq!(world.limited().count(), 0);
         let both_open = state.clone();
         world.close(&mut state, &first).expect("open");
         // The server still has the first connection, which may be needed again, and must not be kept by it.
@@ -187,7 +187,7 @@ fn a_server_that_serves_one_at_a_time_serves_all() {
             world.read(&mut state, &second, 100).expect("up"),
             b"hello\nyou said two\n"
         );
-        assert_eq!(world.one_at_a_time().len(), 1);
+        assert_eq!(world.limited().collect::<Vec<_>>(), [(&tcp(port), 1)]);
         // And back to the first one.
         let mut state = both_open;
         world.backtracked(&state).expect("up");
@@ -197,6 +197,93 @@ fn a_server_that_serves_one_at_a_time_serves_all() {
             b"you said three\n"
         );
     }
+}
+
+/// Whether the second is known from a schedule in which it was the only one, or not: as long as the first is open it gets no answer.
+#[test]
+fn a_connection_waits_until_the_server_is_done_with_the_one_before() {
+    let port = free_port();
+    for (mode, known) in [
+        (CacheMode::Branching, false),
+        (CacheMode::Branching, true),
+        (CacheMode::Off, true),
+    ] {
+        let mut world = PeerWorld::new(Config {
+            servers: vec![python("server", ONE_AT_A_TIME, &[&port.to_string()])],
+            ..config(mode)
+        })
+        .expect("server");
+        let mut begun = PeerState::new();
+        let first = world.open(&mut begun, &tcp(port)).expect("up").expect("listens");
+        if known {
+            let mut state = begun.clone();
+            world.close(&mut state, &first).expect("open");
+            world.retain(&[]);
+            let second = world.open(&mut state, &tcp(port)).expect("up").expect("listens");
+            assert_eq!(world.read(&mut state, &second, 100).expect("up"), b"hello\n");
+            assert_eq!(world.limited().count(), 0, "nobody was in its way");
+            world.backtracked(&begun).expect("up");
+        }
+        let mut state = begun;
+        let second = world.open(&mut state, &tcp(port)).expect("up").expect("listens");
+        assert_eq!(world.readable(&state, &second).expect("up"), Readable::Held);
+        assert_eq!(world.limited().collect::<Vec<_>>(), [(&tcp(port), 1)]);
+        let kept = world.to_bytes().expect("encodes");
+        // Both ways to end the first: the server takes notice of either.
+        let mut closed = state.clone();
+        world.close(&mut closed, &first).expect("open");
+        assert_eq!(world.read(&mut closed, &second, 100).expect("up"), b"hello\n");
+        world.fin(&mut state, &first).expect("open");
+        assert_eq!(world.read(&mut state, &second, 100).expect("up"), b"hello\n");
+        // And it is the same from a file.
+        let mut offline = PeerWorld::new(Config {
+            offline: true,
+            ..config(CacheMode::Branching)
+        })
+        .expect("no peers");
+        offline.load_bytes(&kept).expect("as written");
+        let mut state = PeerState::new();
+        let first = offline
+            .open(&mut state, &tcp(port))
+            .expect("known")
+            .expect("listens");
+        let second = offline
+            .open(&mut state, &tcp(port))
+            .expect("known")
+            .expect("listens");
+        assert_eq!(offline.readable(&state, &second).expect("known"), Readable::Held);
+        offline.close(&mut state, &first).expect("open");
+        assert_eq!(
+            offline.readable(&state, &second).expect("known"),
+            Readable::Data(6)
+        );
+    }
+}
+
+/// What a client sees of the end of its connection: an end, or that it was broken off.
+const SEES_THE_END: &str = r#"
+import os, socket, sys
+conn = socket.create_connection(("127.0.0.1", int(os.environ["TRACEFORK_PORT"])))
+conn.sendall(b"hello\n")
+try: sys.exit(0 if conn.recv(100) == b"" else 2)
+except ConnectionResetError: sys.exit(3)
+"#;
+
+#[test]
+fn a_client_is_told_an_end_or_a_reset() {
+    let (mut world, mut state, address) = served(vec![python("client", SEES_THE_END, &[])]);
+    let key = world.accept(&mut state, &address).expect("up").expect("came");
+    let mut ended = state.clone();
+    world.close(&mut ended, &key).expect("open");
+    assert_eq!(world.client_exit(&ended, 0).expect("up"), Some(0));
+    world.reset(&mut state, &key).expect("open");
+    assert_eq!(world.client_exit(&state, 0).expect("up"), Some(3));
+    let text: Vec<String> = world.trees().map(|(_, tree)| tree.render_text()).collect();
+    assert!(
+        text[0].contains("<reset>") && text[0].contains("<end>"),
+        "{}",
+        text[0]
+    );
 }
 
 #[test]

@@ -217,13 +217,15 @@ pub fn notes(peers: &Peers) -> Vec<String> {
         "a peer was not deterministic: only its first answers were explored, the verdict does not cover the others",
     )];
     let notes = notes.into_iter().filter(|(holds, _)| *holds);
-    let one_at_a_time = peers.one_at_a_time().into_iter().map(|address| {
-        format!("the server at {address} serves one connection at a time: each was explored as if it were the only one")
+    let limited = peers.limited().into_iter().map(|(address, count)| match count {
+        1 => {
+            format!("the server at {address} serves one connection at a time: others wait until it has ended")
+        }
+        _ => format!(
+            "the server at {address} serves {count} connections at a time: others wait until one has ended"
+        ),
     });
-    notes
-        .map(|(_, note)| note.to_owned())
-        .chain(one_at_a_time)
-        .collect()
+    notes.map(|(_, note)| note.to_owned()).chain(limited).collect()
 }
 
 /// What looks like a failure of the scenario: then the verdict says little about the program.

@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use syscall_model::Model;
 use syscall_model::channels::named;
 use syscall_model::channels::socket::{Link, Socket, Style};
+use syscall_model::faults::Mishap;
 use syscall_model::net::{Endpoint, Key, flight};
 
 #[derive(Debug, Default)]
@@ -48,9 +49,8 @@ impl Journal {
     }
 
     pub fn accepted(&mut self, key: &Key, name: String, at: &Endpoint, peer: String) {
-        let at = at.clone().destination();
         let remote = at.nearest_local(named::CLIENT_PORTS.wrapping_add(key.nth()));
-        let connection = self.add(name, peer, true, &at, &remote);
+        let connection = self.add(name, peer, true, at, &remote);
         self.indices.insert(key.clone(), connection);
         self.note(connection, What::Opened);
     }
@@ -147,6 +147,43 @@ impl Journal {
             if read > self.read[index] {
                 self.note_before_arrivals(connection, What::Read(read - self.read[index]));
                 self.read[index] = read;
+            }
+        }
+    }
+
+    /// What is read from now on is what is left of what came.
+    pub fn mishap(&mut self, key: &Key, place: usize, mishap: Mishap) {
+        let Some(&connection) = self.indices.get(key) else {
+            return;
+        };
+        let index = connection as usize;
+        let events = self.traffic.events.iter().enumerate();
+        let arrivals = events
+            .filter(|(_, event)| event.connection == connection && matches!(event.what, What::Arrived(_)));
+        let unread: Vec<usize> = arrivals
+            .map(|(at, _)| at)
+            .skip(self.read[index] as usize)
+            .collect();
+        let Some(&at) = unread.get(place) else { return };
+        match mishap {
+            Mishap::Lost => {
+                self.traffic.events.remove(at);
+                self.arrived[index] -= 1;
+                self.dated -= usize::from(at < self.dated);
+            }
+            Mishap::Duplicated => {
+                let again = self.traffic.events[at].clone();
+                self.traffic.events.insert(at + 1, again);
+                self.arrived[index] += 1;
+                self.dated += usize::from(at < self.dated);
+            }
+            Mishap::Overtaking => {
+                for pair in unread[..=place].windows(2).rev() {
+                    let (former, latter) = (pair[0], pair[1]);
+                    let what = self.traffic.events[former].what.clone();
+                    let what = std::mem::replace(&mut self.traffic.events[latter].what, what);
+                    self.traffic.events[former].what = what;
+                }
             }
         }
     }

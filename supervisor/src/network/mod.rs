@@ -16,10 +16,11 @@ use crate::error::Failure;
 use crate::trace::{Traffic, What};
 use address::{endpoint, to_address, to_key};
 use journal::Journal;
-use peers::{ConnKey, PeerError, PeerState, PeerWorld, Readable, Taken};
+use peers::{ConnKey, PeerError, PeerState, PeerWorld, Readable, StreamEnd, Taken};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use syscall_model::faults::Mishap;
 use syscall_model::net::{Accepted, Arrival, Caller, Endpoint, Key, Network};
 use syscall_model::{Errno, Model};
 
@@ -96,6 +97,13 @@ impl PeerNetwork {
         self.silence == Some(true)
     }
 
+    /// Something happens to the datagram at this place among those that have come on a connection and were not read.
+    pub fn mishap(&mut self, key: &Key, place: usize, mishap: Mishap) {
+        if let Some(journal) = &mut self.journal {
+            journal.mishap(key, place, mishap);
+        }
+    }
+
     /// A step is over.
     pub fn step_over(&mut self, model: &Model) {
         if let Some(journal) = &mut self.journal {
@@ -157,9 +165,18 @@ impl PeerNetwork {
     }
 
     /// The program has ended, and with it its connections. Clients are told, so that they can end too.
-    pub fn hang_up(&mut self) -> Result<(), Failure> {
+    pub fn hang_up(&mut self, model: &Model) -> Result<(), Failure> {
+        let unread = model.channels.unread();
+        let unread: BTreeMap<ConnKey, bool> = unread.map(|(key, here)| (to_key(key), here)).collect();
         for key in self.state.open_accepted() {
-            self.ask((), |world, state| world.close(state, &key));
+            self.ask((), |world, state| match unread.get(&key) {
+                Some(true) => world.reset(state, &key),
+                Some(false) => {
+                    world.fin(state, &key)?;
+                    world.reset(state, &key)
+                }
+                None => world.close(state, &key),
+            });
         }
         self.take_failure()
     }
@@ -228,12 +245,13 @@ impl PeerNetwork {
     fn accepted(&mut self, key: ConnKey, at: &Endpoint) -> Option<Accepted> {
         match key {
             ConnKey::Accepted(client, channel) => {
+                let by_ipv4 = self.ask(false, |world, state| Ok(world.came_by_ipv4(state, &key)));
                 let key = Key::Accepted(client, u32::from(channel));
                 let (name, peer) = (self.name_of(&key), self.peers.client_command(client));
                 if let Some(journal) = &mut self.journal {
-                    journal.accepted(&key, name, at, peer);
+                    journal.accepted(&key, name, &at.clone().seen_from(by_ipv4), peer);
                 }
-                Some(Accepted { key, client })
+                Some(Accepted { key, client, by_ipv4 })
             }
             ConnKey::Opened(..) => None,
         }
@@ -356,11 +374,32 @@ impl Network for PeerNetwork {
         let is_last = self.journal.is_some();
         self.ask((), |world, state| {
             world.close(state, &key)?;
-            if is_last {
-                world.leave(state, &key);
-            }
-            Ok(())
+            if is_last { world.leave(state, &key) } else { Ok(()) }
         });
+    }
+
+    fn reset(&mut self, key: &Key) {
+        self.note(key, || What::Broken);
+        let key = to_key(key);
+        let is_last = self.journal.is_some();
+        self.ask((), |world, state| {
+            world.reset(state, &key)?;
+            if is_last { world.leave(state, &key) } else { Ok(()) }
+        });
+    }
+
+    fn beyond_the_end(&mut self, key: &Key) -> Arrival {
+        let named = self.take_name(key);
+        let end = self.ask(StreamEnd::Open, |world, state| world.end(state, &named.1));
+        self.last = Some(named);
+        match end {
+            StreamEnd::Open | StreamEnd::Eof => Arrival::Nothing,
+            StreamEnd::Reset => {
+                self.note(key, || What::Reset);
+                Arrival::Reset
+            }
+            StreamEnd::Closed => Arrival::Closed,
+        }
     }
 
     fn read(&mut self, key: &Key, max: usize) -> Arrival {
@@ -374,15 +413,17 @@ impl Network for PeerNetwork {
                 },
                 (None, Readable::Eof) => Arrival::End,
                 (None, Readable::Reset) => Arrival::Reset,
+                (None, Readable::Closed) => Arrival::Closed,
+                (None, Readable::Held) => Arrival::Held,
                 (None, Readable::Data(_) | Readable::Nothing | Readable::Unknown) => Arrival::Nothing,
             })
         });
         self.last = Some(named);
         match &arrival {
             Arrival::Data { bytes, .. } => self.note(key, || What::Arrived(bytes.clone())),
-            Arrival::End => self.note(key, || What::Ended),
+            Arrival::End | Arrival::Closed => self.note(key, || What::Ended),
             Arrival::Reset => self.note(key, || What::Reset),
-            Arrival::Nothing => {}
+            Arrival::Held | Arrival::Nothing => {}
         }
         arrival
     }

@@ -196,13 +196,13 @@ impl Peers {
         (failed, unheard)
     }
 
-    /// Where servers are that serve one connection at a time.
-    pub fn one_at_a_time(&self) -> Vec<String> {
+    /// Where servers are that serve only so many connections at a time.
+    pub fn limited(&self) -> Vec<(String, u32)> {
         let shared = self.lock();
         let world = shared.world.iter();
         world
-            .flat_map(PeerWorld::one_at_a_time)
-            .map(ToString::to_string)
+            .flat_map(PeerWorld::limited)
+            .map(|(address, count)| (address.to_string(), count))
             .collect()
     }
 

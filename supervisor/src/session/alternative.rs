@@ -2,7 +2,8 @@
 
 use crate::trace::signal_name;
 use std::fmt;
-use syscall_model::faults::Fault;
+use syscall_model::channels::ChannelId;
+use syscall_model::faults::{Fault, Mishap, OnTheWay};
 
 /// How a step goes on. The numbers are part of the trace format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub enum Alternative {
     Kill,
     /// With thread 0: the power fails. What was not synced is there in this combination, see [`syscall_model::fs::durable`].
     Power(u32),
+    /// With thread 0: this happens to a datagram on its way to the program.
+    Mishap(OnTheWay),
 }
 
 const TIMEOUT: u32 = 1;
@@ -28,10 +31,18 @@ const FAULTS: u32 = 0x1000_0000;
 const SIGNALS: u32 = 0x2000_0000;
 const KILL: u32 = 0x3000_0000;
 const POWER: u32 = 0x4000_0000;
+const MISHAP: u32 = 0x5000_0000;
+/// Bits for which datagram, and for which socket.
+const DATAGRAMS: u32 = 10;
+const SOCKETS: u32 = 16;
 const KIND: u32 = 0xf000_0000;
 
 /// No thread has this number: it stands for the environment.
 pub const ENVIRONMENT: u32 = 0;
+
+fn mask(bits: u32) -> u32 {
+    (1 << bits) - 1
+}
 
 impl Alternative {
     pub fn number(self) -> u32 {
@@ -46,6 +57,14 @@ impl Alternative {
             Alternative::Signal(number) => SIGNALS | number as u32,
             Alternative::Kill => KILL,
             Alternative::Power(combination) => POWER | combination,
+            Alternative::Mishap(what) => {
+                let place = Mishap::ALL.iter().position(|known| *known == what.mishap);
+                let (socket, datagram) = (
+                    what.socket.0 & mask(SOCKETS),
+                    what.number as u32 & mask(DATAGRAMS),
+                );
+                MISHAP | (place.unwrap_or(0) as u32) << (SOCKETS + DATAGRAMS) | socket << DATAGRAMS | datagram
+            }
         }
     }
 
@@ -60,6 +79,11 @@ impl Alternative {
             SIGNALS if (1..=64).contains(&rest) => Alternative::Signal(rest as i32),
             KILL if rest == 0 => Alternative::Kill,
             POWER => Alternative::Power(rest),
+            MISHAP => Alternative::Mishap(OnTheWay {
+                mishap: *Mishap::ALL.get((rest >> (SOCKETS + DATAGRAMS)) as usize)?,
+                socket: ChannelId((rest >> DATAGRAMS) & mask(SOCKETS)),
+                number: (rest & mask(DATAGRAMS)) as usize,
+            }),
             _ => return None,
         })
     }
@@ -84,6 +108,7 @@ impl fmt::Display for Alternative {
             Alternative::Signal(number) => write!(f, "{} from outside", signal_name(*number)),
             Alternative::Kill => write!(f, "killed from outside"),
             Alternative::Power(_) => write!(f, "the power fails"),
+            Alternative::Mishap(what) => write!(f, "{}", what.mishap.words()),
         }
     }
 }
@@ -103,7 +128,14 @@ mod tests {
             Alternative::Kill,
             Alternative::Power(7),
         ];
-        for alternative in faults.into_iter().chain(others) {
+        let mishaps = Mishap::ALL.map(|mishap| {
+            Alternative::Mishap(OnTheWay {
+                mishap,
+                socket: ChannelId(12),
+                number: 3,
+            })
+        });
+        for alternative in faults.into_iter().chain(others).chain(mishaps) {
             assert_eq!(Alternative::of(alternative.number()), Some(alternative));
         }
         assert_eq!(Alternative::of(SIGNALS), None);

@@ -50,6 +50,23 @@ impl Session {
         }
     }
 
+    /// Does the next operation of a thread receive what comes to this socket, or look whether something has come? Nobody else can tell what happens to it before.
+    pub(super) fn somebody_receives_at(&self, id: ChannelId) -> bool {
+        self.model.threads.keys().any(|&tid| {
+            let Some(context) = self.contexts.get(&tid) else {
+                return false;
+            };
+            let wait = self.model.thread(tid).wait.as_ref().map(|wait| &wait.on);
+            match (&context.observes, &context.look, wait) {
+                (Some(observation), _, _) => observation.socket() == Some(id),
+                (None, Some(WaitFor::Ready(on)), _) | (None, None, Some(WaitFor::Ready(on))) => {
+                    observe::looks_at(&self.model, on, id)
+                }
+                _ => false,
+            }
+        })
+    }
+
     /// Where arrivals change what the next operation of a thread does.
     pub(super) fn and_arrivals(&self, tid: Tid, footprint: Footprint) -> Footprint {
         if self.model.channels.flights().is_empty() {
@@ -60,8 +77,13 @@ impl Session {
         };
         let wait = self.model.thread(tid).wait.as_ref().map(|wait| &wait.on);
         let on = match (&context.observes, &context.look, wait) {
-            // It takes what it sees: its footprint says so.
-            (Some(_), _, _) => return footprint,
+            // It takes what it sees: its footprint says so. But what it does even if no peer answers, it does to what may be broken.
+            (Some(observation), _, _) => {
+                let doubtful = observe::doubtful(&self.model, observation);
+                return doubtful.into_iter().fold(footprint, |footprint, id| {
+                    footprint.and_write(super::footprint::channel(id))
+                });
+            }
             (None, Some(WaitFor::Ready(on)), _) | (None, None, Some(WaitFor::Ready(on))) => on,
             _ => return footprint,
         };
@@ -114,7 +136,8 @@ impl Session {
                 let last = count.checked_sub(1).and_then(|last| things.get(last));
                 let what = match last {
                     Some(Thing::End) => format!("the end of {whose} has arrived"),
-                    Some(Thing::Reset) => format!("the reset by {whose} has arrived"),
+                    Some(Thing::Closed) => format!("that {whose} is closed has arrived"),
+                    Some(Thing::Reset | Thing::Broken) => format!("the reset by {whose} has arrived"),
                     Some(Thing::Connected) => format!("the connection to {whose} stands"),
                     Some(Thing::Refused(_)) => "the connection is refused".to_owned(),
                     _ => format!("data of {whose} has arrived"),

@@ -50,6 +50,9 @@ impl Session {
                 let ways = 0..self.model.fs.power_failures() as u32;
                 found.extend(ways.map(|way| (ENVIRONMENT, Alternative::Power(way))));
             }
+            let mishaps = faults::mishaps(&self.model, plan.calls).into_iter();
+            let mishaps = mishaps.filter(|what| self.somebody_receives_at(what.socket));
+            found.extend(mishaps.map(|what| (ENVIRONMENT, Alternative::Mishap(what))));
         }
         found
     }
@@ -60,6 +63,9 @@ impl Session {
             Alternative::Plain | Alternative::Arrival(_) => self.enabled().contains(&tid),
             Alternative::Timeout => self.timed_waits().contains(&tid),
             Alternative::Fault(fault) => self.faults_of(tid, fault.kind()).contains(&fault),
+            Alternative::Mishap(what) => {
+                tid == ENVIRONMENT && self.ended.is_none() && self.somebody_receives_at(what.socket)
+            }
             Alternative::Signal(_) | Alternative::Kill | Alternative::Power(_) => {
                 tid == ENVIRONMENT && self.ended.is_none()
             }
@@ -178,6 +184,17 @@ impl Session {
                 })?;
                 self.ended = Some(End::Killed(libc::SIGKILL));
             }
+            Alternative::Mishap(what) => {
+                if let Some((key, place)) = faults::whose(&self.model, what) {
+                    self.network.mishap(&key, place, what.mishap);
+                }
+                if !faults::happens(&mut self.model, what) {
+                    return Err(Failure::desync(format!(
+                        "{}: there is no such datagram now",
+                        what.mishap.words()
+                    )));
+                }
+            }
             _ => self.ended = Some(End::Killed(libc::SIGKILL)),
         }
         self.progressed();
@@ -189,6 +206,9 @@ impl Session {
             operation: match alternative {
                 Alternative::Signal(number) => Operation::SignalFromOutside { number },
                 Alternative::Power(_) => Operation::PowerFails,
+                Alternative::Mishap(what) => Operation::Mishap {
+                    what: what.mishap.words().to_owned(),
+                },
                 _ => Operation::KilledFromOutside,
             },
             at: 0,

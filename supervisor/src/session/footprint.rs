@@ -6,7 +6,7 @@ use crate::hooks::SiteKind;
 use explore::Footprint;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
-use syscall_model::channels::ChannelId;
+use syscall_model::channels::{ChannelId, held_beside};
 use syscall_model::{Access, Call, Object, Pending, Sysno, Tid, Touch};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -43,6 +43,7 @@ impl Session {
             Pending::Spin | Pending::Running => Footprint::global(),
         };
         let footprint = self.and_arrivals(tid, footprint);
+        let footprint = self.and_held(context, footprint);
         // A function that has not returned works on, beyond the operation before which the thread stands.
         context.inside.iter().fold(footprint, |footprint, function| {
             let footprint = and_memory(footprint, function.object, explore::Access::Write);
@@ -51,6 +52,19 @@ impl Session {
                 None => footprint,
             }
         })
+    }
+
+    /// A server that is told something may be done with a connection, and go on with another one.
+    fn and_held(&self, context: &Context, footprint: Footprint) -> Footprint {
+        if !self.model.channels.sockets().any(|socket| socket.held) {
+            return footprint;
+        }
+        let said = context.touches.iter().filter_map(|touch| match touch.object {
+            Object::Said(id) => Some(ChannelId(id)),
+            _ => None,
+        });
+        let freed = said.flat_map(|id| held_beside(&self.model, id));
+        freed.fold(footprint, |footprint, object| footprint.and_write(key(&object)))
     }
 
     /// What the functions touch that the thread is inside of.

@@ -84,7 +84,7 @@ impl Session {
             }
         }
         if matches!(self.ended, Some(End::Exited(_) | End::Killed(_))) {
-            self.network.hang_up()?;
+            self.network.hang_up(&self.model)?;
         }
         Ok(())
     }

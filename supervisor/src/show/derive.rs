@@ -79,7 +79,8 @@ impl Walk {
             | Operation::Return
             | Operation::SignalFromOutside { .. }
             | Operation::KilledFromOutside
-            | Operation::PowerFails => {}
+            | Operation::PowerFails
+            | Operation::Mishap { .. } => {}
         }
         self.thread(step.thread).last = Some(number);
     }

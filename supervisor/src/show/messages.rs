@@ -54,7 +54,10 @@ pub struct Message {
 impl Message {
     /// From the program to its peer?
     pub fn is_outward(&self) -> bool {
-        matches!(self.kind, "open" | "refused" | "send" | "finish" | "close")
+        matches!(
+            self.kind,
+            "open" | "refused" | "send" | "finish" | "close" | "break"
+        )
     }
 
     /// In a few words.
@@ -67,6 +70,7 @@ impl Message {
             "refused" => "connects, and is refused".to_owned(),
             "finish" => "ends its side".to_owned(),
             "close" => "closes".to_owned(),
+            "break" => "breaks the connection off".to_owned(),
             "end" => "ends its side".to_owned(),
             other => format!("{other}s"),
         }
@@ -92,7 +96,9 @@ pub fn peers(trace: &Trace) -> Vec<Peer> {
         local: connection.local.map(|address| address.to_string()),
         remote: connection.remote.map(|address| address.to_string()),
         from: step_of(index, |what| matches!(what, What::Opened | What::Refused)).unwrap_or(0),
-        to: step_of(index, |what| matches!(what, What::Closed | What::Refused)),
+        to: step_of(index, |what| {
+            matches!(what, What::Closed | What::Broken | What::Refused)
+        }),
     };
     trace.traffic.connections.iter().enumerate().map(peer).collect()
 }
@@ -116,6 +122,7 @@ pub fn messages(trace: &Trace) -> Vec<Message> {
             What::Read(_) => "receive",
             What::Finished => "finish",
             What::Closed => "close",
+            What::Broken => "break",
             What::Ended => "end",
             What::Reset => "reset",
             What::Arrived(data) => {

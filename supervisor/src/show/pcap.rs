@@ -125,6 +125,10 @@ impl Flow {
             What::Arrived(data) => self.say(End::Peer, data),
             What::Finished | What::Closed => self.finish(End::Program),
             What::Ended => self.finish(End::Peer),
+            What::Broken => {
+                self.is_open = false;
+                vec![self.segment(End::Program, RST | ACK, b"")]
+            }
             What::Reset => {
                 self.is_open = false;
                 vec![self.segment(End::Peer, RST | ACK, b"")]

@@ -162,8 +162,9 @@ fn kind(operation: &Operation) -> &'static str {
         Operation::Signal { .. } => "signal",
         Operation::TimePasses => "time",
         Operation::Return => "return",
-        Operation::SignalFromOutside { .. } | Operation::KilledFromOutside | Operation::PowerFails => {
-            "outside"
-        }
+        Operation::SignalFromOutside { .. }
+        | Operation::KilledFromOutside
+        | Operation::PowerFails
+        | Operation::Mishap { .. } => "outside",
     }
 }

@@ -125,6 +125,10 @@ pub enum Operation {
     KilledFromOutside,
     /// No thread moves: the machine goes off.
     PowerFails,
+    /// No thread moves: something happens to a datagram on its way to the program.
+    Mishap {
+        what: String,
+    },
 }
 
 /// How the schedule ended.
@@ -167,6 +171,7 @@ impl fmt::Display for Operation {
             }
             Operation::KilledFromOutside => write!(f, "the process is killed from outside"),
             Operation::PowerFails => write!(f, "the power fails"),
+            Operation::Mishap { what } => write!(f, "{what}"),
         }
     }
 }

@@ -87,4 +87,6 @@ pub enum What {
     Reset,
     /// The program closed it.
     Closed,
+    /// The program broke it off: it closed it with something unread, or a fault did.
+    Broken,
 }

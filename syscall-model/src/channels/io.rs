@@ -215,7 +215,7 @@ pub(crate) fn writes(model: &Model, id: OfdId) -> Option<Observation> {
     match model.files.get(id)?.kind {
         Kind::Socket(socket) => Some(Observation::Health {
             socket,
-            may_miss: !blocking(model, id) && is_connecting(model, socket),
+            may_miss: !is_connecting(model, socket) || !blocking(model, id),
             connects: true,
         }),
         _ => None,

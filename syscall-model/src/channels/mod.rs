@@ -22,14 +22,14 @@ mod tests;
 
 pub use control::{ioctl, pipe_size, set_pipe_size, stat_kind};
 pub use io::{prepare_read, prepare_write, read, read_some, write, write_some};
-pub use touches::{Use, touches};
+pub use touches::{Use, held_beside, touches};
 
 use crate::clock::Nanos;
 use crate::fd::{Description, Kind, OfdId, PollEvents};
 use crate::model::Model;
-use crate::net::Arrivals;
 use crate::net::flight::Flight;
 use crate::net::mirror::Told;
+use crate::net::{Arrivals, Key};
 use crate::thread::Tid;
 use epoll::Epoll;
 use eventfd::EventFd;
@@ -91,6 +91,18 @@ impl Channels {
     /// All sockets there are, with their numbers.
     pub fn numbered_sockets(&self) -> impl Iterator<Item = (ChannelId, &Socket)> {
         self.sockets.iter().map(|(id, socket)| (*id, socket))
+    }
+
+    /// The connections on which other programs have said something that was not read, and whether it has arrived.
+    pub fn unread(&self) -> impl Iterator<Item = (&Key, bool)> {
+        let has_more = |id: &ChannelId| self.flights.get(id).is_some_and(Flight::has_data);
+        self.sockets
+            .iter()
+            .filter_map(move |(id, socket)| match &socket.link {
+                socket::Link::Peer(key) if !socket.is_empty() => Some((key, true)),
+                socket::Link::Peer(key) if has_more(id) => Some((key, false)),
+                _ => None,
+            })
     }
 
     /// What peers have said and the program could not notice yet.

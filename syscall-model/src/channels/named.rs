@@ -7,7 +7,7 @@ use super::{ChannelId, epoll};
 use crate::fd::{Kind, PollEvents};
 use crate::model::Model;
 use crate::net::mirror::Told;
-use crate::net::{Endpoint, Key, flight};
+use crate::net::{Accepted, Endpoint, Key, flight};
 use syscalls::Errno;
 
 /// Made-up ports of the other ends: of the k-th connection to a destination, and of the k-th accepted client.
@@ -105,16 +105,16 @@ pub fn connected(model: &mut Model, id: ChannelId, key: Key, to: Endpoint) {
 }
 
 /// The accepting end of a connection that a client made.
-pub fn accepted(model: &mut Model, listener: ChannelId, key: Key, client: u32) -> ChannelId {
-    let nth = key.nth();
+pub fn accepted(model: &mut Model, listener: ChannelId, from: Accepted) -> ChannelId {
+    let nth = from.key.nth();
     let listener = socket::socket(model, listener);
-    let mut end = Socket::new(listener.family, listener.style, Link::Peer(key));
-    let name = listener.name.clone().map(Endpoint::destination);
+    let mut end = Socket::new(listener.family, listener.style, Link::Peer(from.key));
+    let name = listener.name.clone().map(|name| name.seen_from(from.by_ipv4));
     end.remote = name
         .as_ref()
         .map(|name| name.nearest_local(CLIENT_PORTS.wrapping_add(nth)));
     end.name = name;
-    end.client = Some(client);
+    end.client = Some(from.client);
     model.channels.stale = true;
     model.channels.add_socket(end)
 }
@@ -129,12 +129,12 @@ pub fn await_clients(model: &mut Model) {
 }
 
 /// A client has written to a datagram socket for the first time: from now on it is one of those that the socket hears from.
-pub fn heard_of(model: &mut Model, id: ChannelId, key: Key) {
-    let nth = key.nth();
+pub fn heard_of(model: &mut Model, id: ChannelId, client: Accepted) {
+    let nth = client.key.nth();
     let this = socket_mut(model, id);
-    let name = this.name.clone().map(Endpoint::destination);
+    let name = this.name.clone().map(|name| name.seen_from(client.by_ipv4));
     if let Some(from) = name.map(|name| name.nearest_local(CLIENT_PORTS.wrapping_add(nth))) {
-        this.correspondents.insert(from, key);
+        this.correspondents.insert(from, client.key);
     }
 }
 

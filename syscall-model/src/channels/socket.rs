@@ -16,6 +16,7 @@ pub(super) use transfer::{send_locally, send_to_peer};
 use super::bytes::ByteQueue;
 use super::{ChannelId, epoll};
 use crate::clock::Nanos;
+use crate::faults::Mishap;
 use crate::fd::{Kind, OfdId, PollEvents};
 use crate::fs::Ino;
 use crate::model::Model;
@@ -118,6 +119,10 @@ pub struct Socket {
     /// A send has found no room, or not enough: whoever waits for the next edge is told when there is.
     is_full: bool,
     pub read_shut: bool,
+    /// The server at the other end has other connections of the program to attend to first.
+    pub held: bool,
+    /// Another program at the other end says no more.
+    pub ended: bool,
     pub write_shut: bool,
     /// `SO_ERROR`: told once.
     pub error: Option<Errno>,
@@ -177,6 +182,8 @@ impl Socket {
             unread_there: 0,
             is_full: false,
             read_shut: false,
+            ended: false,
+            held: false,
             write_shut: false,
             error: None,
             options: Options {
@@ -347,6 +354,13 @@ impl Socket {
         let mut newest = self.incoming.split_off(self.incoming.len() - count);
         newest.append(std::mem::take(&mut self.incoming));
         self.incoming = newest;
+    }
+
+    /// Something happens to the datagram at this place among those that wait.
+    pub(crate) fn mishap(&mut self, place: usize, mishap: Mishap) {
+        mishap.befall(&mut self.incoming, place);
+        let sizes = self.incoming.iter().map(|message| message.bytes.len());
+        self.charged = sizes.map(|size| self.charge(size)).sum();
     }
 
     fn take_record(&mut self, max: usize) -> Received {

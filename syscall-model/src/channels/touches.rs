@@ -124,6 +124,28 @@ fn says_to_a_stream(model: &Model, kind: &Kind, how: Use) -> bool {
     how == Use::Write && socket.is_some_and(|s| matches!(s.link, socket::Link::Peer(_)))
 }
 
+/// What may change for other connections of the program when the server at the other end of this one is told something: those that wait for their
+/// turn, and the epoll sets that look at them. This depends on the state in which the operation is performed, and not on the one in which it was prepared.
+pub fn held_beside(model: &Model, said: ChannelId) -> Vec<Object> {
+    let place = |socket: &Socket| match &socket.link {
+        socket::Link::Peer(Key::Opened(to, _)) => Some(to.clone()),
+        _ => None,
+    };
+    let Some(here) = model.channels.sockets.get(&said).and_then(place) else {
+        return Vec::new();
+    };
+    let held = model.channels.sockets.iter();
+    let held = held.filter(|(_, other)| other.held && place(other).as_ref() == Some(&here));
+    let mut objects = Vec::new();
+    for (id, _) in held {
+        objects.push(Object::Channel(id.0));
+        let watching = model.channels.epolls.iter();
+        let watching = watching.filter(|(_, epoll)| epoll.watches(&Kind::Socket(*id)));
+        objects.extend(watching.map(|(id, _)| Object::Channel(id.0)));
+    }
+    objects
+}
+
 /// Operations on sockets that peers are at the other end of. What is written may be answered at once, so a write changes
 /// what can be read; and a client that is told something may answer on another of its connections, or open a new one. But a peer that is told something and says
 /// nothing leaves all that can be read as it was: then the write is in no reader's way.

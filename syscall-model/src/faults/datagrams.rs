@@ -121,6 +121,14 @@ impl Network for Unreliable<'_> {
         self.inner.close(key);
     }
 
+    fn reset(&mut self, key: &Key) {
+        self.inner.reset(key);
+    }
+
+    fn beyond_the_end(&mut self, key: &Key) -> Arrival {
+        self.inner.beyond_the_end(key)
+    }
+
     fn read(&mut self, key: &Key, max: usize) -> Arrival {
         self.inner.read(key, max)
     }

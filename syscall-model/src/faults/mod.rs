@@ -9,6 +9,7 @@
 //! and only Internet datagrams get lost.
 
 mod datagrams;
+mod on_the_way;
 mod shortened;
 
 use crate::call::Call;
@@ -22,6 +23,7 @@ use crate::model::{Cx, Model};
 use crate::table;
 use crate::thread::Tid;
 use crate::wait::WaitFor;
+pub use on_the_way::{Mishap, OnTheWay, happens, mishaps, whose};
 use shortened::Shortened;
 use syscalls::{Errno, Sysno};
 
@@ -219,7 +221,11 @@ impl<'m> Target<'m> {
             Fault::Interrupted => can_be_interrupted(model, tid),
             Fault::Lost | Fault::Duplicated => self.is_internet_datagram(),
             // Only another program answers.
-            Fault::AnswerLost | Fault::AnswerDuplicated | Fault::Overtaking => self.is_internet_datagram(),
+            // Where what it says is kept in flight, that happens to it there: see `on_the_way`.
+            Fault::AnswerLost | Fault::AnswerDuplicated => {
+                self.is_internet_datagram() && !crate::net::flight::is_any(model)
+            }
+            Fault::Overtaking => self.is_internet_datagram(),
             Fault::NoSpace if opens(call.sysno) => creates(call),
             Fault::NoSpace => self.is_file() || self.is_output() || !takes_descriptor(call.sysno),
             Fault::IoError => self.is_file() || !takes_descriptor(call.sysno),

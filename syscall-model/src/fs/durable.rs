@@ -5,7 +5,7 @@
 //! as journalling file systems do; of a directory, of the names; `sync` of everything. So after a failure the names are those of some moment since they
 //! were last sure, and each file has the contents of some moment since it was last sure: a combination, see [`Durable::combinations`].
 //!
-//! A write is whole or not there. Memory that is mapped shared counts from when it was last flushed.
+//! A write may be there in part: up to some byte, see [`torn`]. Memory that is mapped shared counts from when it was last flushed.
 
 use crate::call::Call;
 use crate::fd::Kind;
@@ -18,6 +18,10 @@ use syscalls::Sysno;
 
 /// All combinations are tried if there are no more than these.
 const MOST: usize = 64;
+/// Of a write of so many bytes every prefix may be all that is there; of a longer one, some.
+const SHORT: u64 = 8;
+/// Of a file that is longer than this, writes are whole or not there.
+const LONGEST: u64 = 1 << 22;
 
 /// What may be on the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
@@ -114,7 +118,7 @@ impl FileSystem {
     /// From now on it is known what would survive a power failure.
     pub fn keep_history(&mut self) {
         self.durable = Some(Box::default());
-        self.note_changes();
+        self.note_changes(false);
         if let Some(durable) = &mut self.durable {
             durable.names = vector![Names::of(&self.nodes)];
         }
@@ -133,8 +137,8 @@ impl FileSystem {
         }
     }
 
-    /// A call is over: what has it changed?
-    fn note_changes(&mut self) {
+    /// A call is over: what has it changed? By a write, what is on the disk may be a part of it.
+    fn note_changes(&mut self, is_write: bool) {
         let Some(durable) = &mut self.durable else { return };
         let names = Names::of(&self.nodes);
         if durable.names.last() != Some(&names) {
@@ -146,7 +150,10 @@ impl FileSystem {
             };
             match durable.files.get_mut(&ino) {
                 Some(history) => {
-                    if history.contents.last() != Some(data) {
+                    if let Some(before) = history.contents.last().filter(|last| *last != data).cloned() {
+                        if is_write {
+                            history.contents.extend(torn(&before, data));
+                        }
                         history.contents.push_back(data.clone());
                     }
                     if history.node.attributes != node.attributes {
@@ -280,7 +287,7 @@ pub(crate) fn after_call(model: &mut Model, call: &Call, succeeded: bool) {
     if model.fs.durable.is_none() {
         return;
     }
-    model.fs.note_changes();
+    model.fs.note_changes(is_write(call.sysno));
     if !succeeded {
         return;
     }
@@ -296,11 +303,53 @@ pub(crate) fn after_call(model: &mut Model, call: &Call, succeeded: bool) {
     match (call.sysno, file) {
         (Sysno::fsync | Sysno::fdatasync, Some((node, _))) => model.fs.sync_file(&node),
         (Sysno::sync | Sysno::syncfs | Sysno::msync, _) => model.fs.sync_everything(),
-        (
-            Sysno::write | Sysno::writev | Sysno::pwrite64 | Sysno::pwritev | Sysno::pwritev2,
-            Some((node, flags)),
-        ) if flags & libc::O_DSYNC != 0 || asks_for_sync(call) => model.fs.sync_file(&node),
+        (sysno, Some((node, flags)))
+            if is_write(sysno) && (flags & libc::O_DSYNC != 0 || asks_for_sync(call)) =>
+        {
+            model.fs.sync_file(&node);
+        }
         _ => {}
+    }
+}
+
+fn is_write(sysno: Sysno) -> bool {
+    matches!(
+        sysno,
+        Sysno::write | Sysno::writev | Sysno::pwrite64 | Sysno::pwritev | Sysno::pwritev2
+    )
+}
+
+/// What may be there of a write that made `after` of `before`, other than all or nothing: its first bytes.
+fn torn(before: &FileData, after: &FileData) -> Vec<FileData> {
+    let bytes = |data: &FileData| data.read_at(0, data.size() as usize);
+    if before.size().max(after.size()) > LONGEST {
+        return Vec::new();
+    }
+    let (Ok(old), Ok(new)) = (bytes(before), bytes(after)) else {
+        return Vec::new();
+    };
+    let differs = |at: &usize| old.get(*at) != new.get(*at);
+    let (Some(first), Some(last)) = ((0..new.len()).find(differs), (0..new.len()).rfind(differs)) else {
+        return Vec::new();
+    };
+    let part = |length: u64| {
+        let mut data = before.clone();
+        let end = first + length as usize;
+        data.write_at(first as u64, &new[first..end]).ok()?;
+        Some(data)
+    };
+    prefixes((last + 1 - first) as u64)
+        .into_iter()
+        .filter_map(part)
+        .collect()
+}
+
+/// How much of a write of so many bytes may be there, if not all: of a long one the first byte, half, and all but the last.
+fn prefixes(length: u64) -> Vec<u64> {
+    match length {
+        0 | 1 => Vec::new(),
+        2..=SHORT => (1..length).collect(),
+        _ => vec![1, length / 2, length - 1],
     }
 }
 
@@ -319,6 +368,19 @@ mod tests {
             (0..6).map(|number| digits(number, &[2, 3])).collect::<Vec<_>>(),
             [[1, 2], [0, 2], [1, 1], [0, 1], [1, 0], [0, 0]]
         );
+    }
+
+    #[test]
+    fn of_a_write_its_first_bytes_may_be_there() {
+        let read = |data: &FileData| data.read_at(0, 100).expect("in memory");
+        let old = FileData::from_bytes(b"old");
+        let texts = |new: &[u8]| -> Vec<Vec<u8>> {
+            torn(&old, &FileData::from_bytes(new)).iter().map(read).collect()
+        };
+        assert_eq!(texts(b"old!?"), [b"old!".to_vec()]);
+        assert_eq!(texts(b"new"), [b"nld".to_vec(), b"ned".to_vec()]);
+        assert!(texts(b"odd").is_empty());
+        assert_eq!(prefixes(4096), [1, 2048, 4095]);
     }
 
     #[test]

@@ -100,5 +100,5 @@ fn take(cx: &mut Cx, listener: ChannelId) -> Result<Option<ChannelId>, Errno> {
     } else {
         None
     };
-    Ok(accepted.map(|accepted| named::accepted(cx.model, listener, accepted.key, accepted.client)))
+    Ok(accepted.map(|accepted| named::accepted(cx.model, listener, accepted)))
 }

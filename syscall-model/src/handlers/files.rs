@@ -8,6 +8,7 @@ use crate::fs::{Class, Content, FileData, Found, Last, NodeId, OpenFile, data};
 use crate::handlers::paths;
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
+use crate::net::observe::Observation;
 use crate::object::{Object, Touch};
 use syscalls::Errno;
 
@@ -267,7 +268,18 @@ fn install_file(cx: &mut Cx, node: NodeId, class: Class, found: &Found, flags: i
 pub fn prepare_close(cx: &mut Cx, call: &Call) -> Prepared {
     let mut touches = vec![Touch::write(Object::FdTable)];
     touches.extend(closing_touches(cx, call.fd(0)));
-    Prepared::visible(touches)
+    let mut prepared = Prepared::visible(touches);
+    prepared.observes = closing(cx, call.fd(0));
+    prepared
+}
+
+/// What the end of a connection can tell of arrivals.
+fn closing(cx: &Cx, fd: i32) -> Option<Observation> {
+    let (_, description) = cx.model.files.lookup_any(fd).ok()?;
+    match description.kind {
+        Kind::Socket(socket) if description.references == 1 => Some(Observation::Close { socket }),
+        _ => None,
+    }
 }
 
 /// What taking away a descriptor touches besides the table.

@@ -6,6 +6,7 @@ use crate::fs::flush_all;
 use crate::handlers::futex;
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
+use crate::net::observe::Observation;
 use crate::object::{Object, Touch};
 use crate::thread::{Thread, Tid};
 use syscalls::Errno;
@@ -92,7 +93,7 @@ pub fn exit(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 pub fn prepare_exit_group(_: &mut Cx, _: &Call) -> Prepared {
-    Prepared::visible(vec![Touch::write(Object::Everything)])
+    Prepared::visible(vec![Touch::write(Object::Everything)]).observing(Observation::Exit)
 }
 
 pub fn exit_group(cx: &mut Cx, call: &Call) -> Outcome {

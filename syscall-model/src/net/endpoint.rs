@@ -120,6 +120,15 @@ impl Endpoint {
         self
     }
 
+    /// Where a client sees a socket that is bound here; `by_ipv4`: though it is bound to the address of IPv6 that means any, the client came by IPv4.
+    pub fn seen_from(self, by_ipv4: bool) -> Self {
+        match self {
+            Endpoint::Tcp(at) if by_ipv4 => Endpoint::Tcp((Ipv4Addr::LOCALHOST, at.port()).into()),
+            Endpoint::Udp(at) if by_ipv4 => Endpoint::Udp((Ipv4Addr::LOCALHOST, at.port()).into()),
+            other => other.destination(),
+        }
+    }
+
     /// Does a socket bound here get what is sent to `to` (a [`Endpoint::destination`])? An IPv6 wildcard takes IPv4 too
     /// unless it is said not to.
     pub fn receives(&self, to: &Endpoint, v6_only: bool) -> bool {

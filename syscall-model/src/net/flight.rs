@@ -7,6 +7,7 @@
 use super::{Caller, Endpoint};
 use crate::channels::socket::{self, READABLE};
 use crate::channels::{ChannelId, epoll, named};
+use crate::faults::Mishap;
 use crate::fd::{Kind, PollEvents};
 use crate::model::Model;
 use imbl::{OrdMap, Vector};
@@ -30,6 +31,10 @@ pub enum Thing {
     Data(Vec<u8>),
     End,
     Reset,
+    /// An end, and what is said to the peer reaches nobody.
+    Closed,
+    /// After its end: what was said to the peer has reached nobody.
+    Broken,
     /// The connection that the program asks for stands.
     Connected,
     /// It does not come about.
@@ -39,7 +44,10 @@ pub enum Thing {
 impl Thing {
     /// Nothing more comes after it.
     pub(crate) fn is_last(&self) -> bool {
-        matches!(self, Thing::End | Thing::Reset | Thing::Refused(_))
+        matches!(
+            self,
+            Thing::End | Thing::Reset | Thing::Closed | Thing::Broken | Thing::Refused(_)
+        )
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -55,8 +63,9 @@ impl Thing {
         match self {
             Thing::Data(_) => READABLE,
             Thing::End if write_shut => gone | PollEvents::HUP,
+            Thing::Closed => gone | PollEvents::HUP,
             Thing::End => gone,
-            Thing::Reset => gone | PollEvents::HUP | PollEvents::ERR,
+            Thing::Reset | Thing::Broken => gone | PollEvents::HUP | PollEvents::ERR,
             Thing::Connected => PollEvents::OUT | PollEvents::WRNORM,
             Thing::Refused(_) => {
                 gone | PollEvents::HUP | PollEvents::ERR | PollEvents::OUT | PollEvents::WRNORM
@@ -108,6 +117,11 @@ impl Flight {
             late: 0,
             passed: 0,
         }
+    }
+
+    /// Is there data of a stream among it?
+    pub(crate) fn has_data(&self) -> bool {
+        matches!(&self.cargo, Cargo::Stream(things) if things.iter().any(|thing| thing.len() > 0))
     }
 
     /// How many could still arrive.
@@ -201,6 +215,23 @@ pub(crate) fn is_over(model: &Model, id: ChannelId) -> bool {
     }
 }
 
+/// Has the peer ended its side of this stream, and may it still come out that it hears nothing?
+pub(crate) fn has_only_ended(model: &Model, id: ChannelId) -> bool {
+    let Some(socket) = model.channels.sockets.get(&id) else {
+        return false;
+    };
+    let is_last_an_end = match model.channels.flights.get(&id).map(|flight| &flight.cargo) {
+        Some(Cargo::Stream(things)) => things.last() == Some(&Thing::End),
+        _ => socket.ended,
+    };
+    is_last_an_end && !socket.write_shut
+}
+
+/// Is there data on its way on this stream?
+pub(crate) fn has_data(model: &Model, id: ChannelId) -> bool {
+    model.channels.flights.get(&id).is_some_and(Flight::has_data)
+}
+
 /// Have callers or datagrams arrived of which it is not decided yet which they are?
 pub(crate) fn has_arrived(model: &Model, id: ChannelId) -> bool {
     let flight = model.channels.flights.get(&id);
@@ -250,9 +281,14 @@ pub(crate) fn arrive(model: &mut Model, id: ChannelId, thing: Thing) {
             socket.deliver(&bytes, Vec::new());
             events = READABLE;
         }
-        Thing::End => socket.read_shut = true,
+        Thing::End => (socket.read_shut, socket.ended) = (true, true),
         Thing::Reset => {
             socket.error = Some(Errno::ECONNRESET);
+            (socket.read_shut, socket.write_shut) = (true, true);
+        }
+        Thing::Closed => (socket.read_shut, socket.write_shut) = (true, true),
+        Thing::Broken => {
+            socket.error = Some(Errno::EPIPE);
             (socket.read_shut, socket.write_shut) = (true, true);
         }
         Thing::Connected => (socket.connecting, socket.connect_succeeded) = (false, true),
@@ -315,6 +351,34 @@ pub(crate) fn take_caller(model: &mut Model, id: ChannelId) -> Option<u32> {
     flight.chosen = None;
     something_was_taken(model);
     Some(client)
+}
+
+/// Something happens to the datagram with this number on its way to a socket: counted by sender, and in order from each.
+pub(crate) fn mishap(model: &mut Model, id: ChannelId, number: usize, mishap: Mishap) {
+    let Some(flight) = model.channels.flights.get_mut(&id) else {
+        return;
+    };
+    let Cargo::Datagrams(senders) = &mut flight.cargo else {
+        return;
+    };
+    let mut before = 0;
+    let found = senders.iter().find_map(|(from, queue)| {
+        let place = number.checked_sub(before).filter(|place| *place < queue.len());
+        before += queue.len();
+        place.map(|place| (from.clone(), place))
+    });
+    let Some((from, place)) = found else { return };
+    if let Some(queue) = senders.get_mut(&from) {
+        mishap.befall(queue, place);
+        if queue.is_empty() {
+            senders.remove(&from);
+        }
+    }
+    // One that has arrived may be another now, or there is one fewer.
+    flight.arrived = flight.arrived.min(flight.cargo.count() as u32);
+    if flight.cargo.count() == 0 {
+        model.channels.flights.remove(&id);
+    }
 }
 
 /// The next datagram to be received is the first one of this sender.

@@ -17,6 +17,7 @@ pub enum Told {
     Datagram(ChannelId, Endpoint, Vec<u8>),
     Finish(Key),
     Close(Key),
+    Reset(Key),
 }
 
 /// Says what is to be said and takes in what has come. Does nothing if no call had to do with the network.
@@ -34,6 +35,7 @@ pub fn settle(model: &mut Model, net: &mut dyn Network) {
             Told::Datagram(id, to, data) => send_datagram(model, net, id, to, &data),
             Told::Finish(key) => net.finish(&key),
             Told::Close(key) => net.close(&key),
+            Told::Reset(key) => net.reset(&key),
         }
     }
     debug_assert!(
@@ -84,7 +86,7 @@ pub fn refresh(model: &mut Model, net: &mut dyn Network) -> bool {
                 while net.acceptable(&name)
                     && let Some(client) = net.accept(&name)
                 {
-                    named::heard_of(model, id, client.key);
+                    named::heard_of(model, id, client);
                     changed = true;
                 }
             }
@@ -121,14 +123,16 @@ fn pull_stream(model: &mut Model, net: &mut dyn Network, id: ChannelId, key: &Ke
     let mut data: Option<Thing> = None;
     while let Some(room) = room(model, id, data.as_ref().map_or(0, Thing::len)) {
         let arrival = net.read(key, room);
-        if arrival == Arrival::Nothing {
+        set_held(model, id, arrival == Arrival::Held);
+        if matches!(arrival, Arrival::Nothing | Arrival::Held) {
             break;
         }
         changed = true;
         let (thing, more) = match arrival {
             Arrival::Data { bytes, more } => (Thing::Data(bytes), more),
             Arrival::End => (Thing::End, false),
-            Arrival::Reset | Arrival::Nothing => (Thing::Reset, false),
+            Arrival::Closed => (Thing::Closed, false),
+            Arrival::Reset | Arrival::Held | Arrival::Nothing => (Thing::Reset, false),
         };
         match (&mut data, thing) {
             // What is said in one go arrives in one go, in whatever pieces it is handed over.
@@ -145,7 +149,30 @@ fn pull_stream(model: &mut Model, net: &mut dyn Network, id: ChannelId, key: &Ke
         }
     }
     data.into_iter().for_each(|thing| flight::push(model, id, thing));
-    changed
+    changed | pull_beyond_the_end(model, net, id, key)
+}
+
+/// Whether an answer waits until the server is done with other connections. (A map that is changed is copied: only if need be.)
+fn set_held(model: &mut Model, id: ChannelId, is_held: bool) {
+    if model.channels.sockets.get(&id).is_some_and(|s| s.held != is_held)
+        && let Some(socket) = model.channels.sockets.get_mut(&id)
+    {
+        socket.held = is_held;
+    }
+}
+
+/// A peer that says no more may hear nothing either, which comes out when it is told something.
+fn pull_beyond_the_end(model: &mut Model, net: &mut dyn Network, id: ChannelId, key: &Key) -> bool {
+    if !flight::has_only_ended(model, id) {
+        return false;
+    }
+    let thing = match net.beyond_the_end(key) {
+        Arrival::Reset => Thing::Broken,
+        Arrival::Closed => Thing::Closed,
+        Arrival::Data { .. } | Arrival::End | Arrival::Held | Arrival::Nothing => return false,
+    };
+    flight::push(model, id, thing);
+    true
 }
 
 /// How much more the socket takes, beyond what is on its way and `taken`; `None` if nothing more. (Looked up apart: a map that is changed is copied first.)

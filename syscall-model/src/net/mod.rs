@@ -10,6 +10,7 @@ pub mod flight;
 pub mod interfaces;
 pub mod mirror;
 pub mod observe;
+mod readiness;
 
 pub use endpoint::Endpoint;
 pub use flight::Arrivals;
@@ -55,6 +56,8 @@ pub struct Accepted {
     pub key: Key,
     /// Which client process: what is said on its other connections may depend on this one.
     pub client: u32,
+    /// It came by IPv4 to an address of IPv6.
+    pub by_ipv4: bool,
 }
 
 /// A client that waits to be accepted.
@@ -77,6 +80,10 @@ pub enum Arrival {
     /// The peer will say no more.
     End,
     Reset,
+    /// The peer will say no more, and hears nothing either.
+    Closed,
+    /// Nothing now: the peer has other connections to attend to first.
+    Held,
     /// Nothing now.
     Nothing,
 }
@@ -104,6 +111,10 @@ pub trait Network {
     /// The program says no more on this connection.
     fn finish(&mut self, key: &Key);
     fn close(&mut self, key: &Key);
+    /// The program breaks this connection off.
+    fn reset(&mut self, key: &Key);
+    /// A stream on which the peer says no more: [`Arrival::Reset`] or [`Arrival::Closed`] if it hears nothing either, and that has come out by now.
+    fn beyond_the_end(&mut self, key: &Key) -> Arrival;
     /// Takes what has come in: at most `max` bytes, or one datagram.
     fn read(&mut self, key: &Key, max: usize) -> Arrival;
     /// Bytes of a stream that the other program was sent and has not read, now that it waits for something else.
@@ -154,6 +165,12 @@ impl Network for NoNetwork {
     fn finish(&mut self, _: &Key) {}
 
     fn close(&mut self, _: &Key) {}
+
+    fn reset(&mut self, _: &Key) {}
+
+    fn beyond_the_end(&mut self, _: &Key) -> Arrival {
+        Arrival::Nothing
+    }
 
     fn read(&mut self, _: &Key, _: usize) -> Arrival {
         Arrival::Nothing

@@ -5,18 +5,12 @@
 //! answer on its way has one alternative, which is no choice.
 
 use super::flight::{self, Arrivals, Cargo, Flight, Thing};
+use super::readiness::{Source, combinations};
+pub use super::readiness::{looked_at, looks_at, may_become_ready, ways_to_be_ready};
 use super::{Caller, Endpoint};
-use crate::channels::socket;
-use crate::channels::{ChannelId, EpollId};
-use crate::fd::{Kind, OfdId, PollEvents};
+use crate::channels::ChannelId;
+use crate::channels::socket::Style;
 use crate::model::Model;
-use crate::thread::Tid;
-use std::collections::BTreeMap;
-
-/// While so few sources have something on its way, all their subsets are alternatives; of more, each alone and all together.
-const FEW: usize = 3;
-/// No observation has more alternatives than about this many.
-const MANY: usize = 64;
 
 /// What an operation looks at, beyond what the readiness that it waits for says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +32,12 @@ pub enum Observation {
         socket: ChannelId,
         may_fail: bool,
     },
+    /// It closes the connection: a client that has something unread on its way to it can tell whether that had arrived.
+    Close {
+        socket: ChannelId,
+    },
+    /// It ends the process, and with it all connections.
+    Exit,
     /// It asks how much there is.
     Count {
         socket: ChannelId,
@@ -81,12 +81,12 @@ pub struct Way {
     pub landings: Vec<Landing>,
     /// Where something is on its way that this observation could have seen, and does not.
     pub missed: Vec<ChannelId>,
-    counts: Counts,
+    pub(super) counts: Counts,
 }
 
 /// Whether one may see as little as that again and again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Counts {
+pub(super) enum Counts {
     /// Something arrives or is taken: that comes to an end by itself.
     #[default]
     No,
@@ -98,7 +98,10 @@ enum Counts {
 
 /// The ways in which an observation can find things; the first is that all that is on its way has arrived. Empty if there is nothing to arrive.
 pub fn ways(model: &Model, observation: &Observation) -> Vec<Way> {
-    let Some((flight, late)) = flight_of(model, observation) else {
+    if *observation == Observation::Exit {
+        return ways_to_exit(model);
+    }
+    let Some((id, flight, late)) = flight_of(model, observation) else {
         return Vec::new();
     };
     let found = match *observation {
@@ -118,14 +121,47 @@ pub fn ways(model: &Model, observation: &Observation) -> Vec<Way> {
             Cargo::Stream(things) => count(socket, things),
             Cargo::Callers(_) => Vec::new(),
         },
+        Observation::Close { socket } => close(model, socket, flight),
         Observation::Health { socket, connects, .. } => match &flight.cargo {
             Cargo::Stream(things) => health(socket, things, connects),
             Cargo::Callers(_) | Cargo::Datagrams(_) => Vec::new(),
         },
+        Observation::Exit => Vec::new(),
     };
-    let id = socket_of(observation);
     let mut ways: Vec<Way> = found.into_iter().map(|landing| Way::of(landing, id)).collect();
-    ways.extend(without_arrival(model, observation, flight, late, ways.len()));
+    ways.extend(without_arrival(
+        model,
+        observation,
+        (id, flight),
+        late,
+        ways.len(),
+    ));
+    ways
+}
+
+/// All that clients have said and the program has not read is there when it ends, or only some of it.
+fn ways_to_exit(model: &Model) -> Vec<Way> {
+    let Arrivals::Any { late } = model.channels.arrivals else {
+        return Vec::new();
+    };
+    let flights = model.channels.flights.iter();
+    let sources: Vec<Source> = flights
+        .map(|(&id, flight)| Source {
+            id,
+            options: close(model, id, flight).into_iter().flatten().collect(),
+        })
+        .filter(|source| !source.options.is_empty())
+        .collect();
+    if sources.is_empty() {
+        return Vec::new();
+    }
+    let mut ways = Way::all(&sources, false);
+    if late > 0 {
+        ways.push(Way {
+            missed: sources.iter().map(|source| source.id).collect(),
+            ..Way::default()
+        });
+    }
     ways
 }
 
@@ -142,34 +178,58 @@ impl Way {
             counts: Counts::No,
         }
     }
-}
 
-fn socket_of(observation: &Observation) -> ChannelId {
-    match *observation {
-        Observation::Receive { socket, .. }
-        | Observation::Accept { socket, .. }
-        | Observation::Count { socket }
-        | Observation::Health { socket, .. } => socket,
+    /// What may have arrived at these, all together first.
+    pub(super) fn all(sources: &[Source], in_order: bool) -> Vec<Self> {
+        let ways = combinations(sources, in_order).into_iter();
+        ways.map(|landings| {
+            let is_missed = |id: &ChannelId| !landings.iter().any(|landing| landing.socket() == *id);
+            Self {
+                missed: sources.iter().map(|source| source.id).filter(is_missed).collect(),
+                landings,
+                counts: Counts::No,
+            }
+        })
+        .collect()
     }
 }
 
-fn flight_of<'m>(model: &'m Model, observation: &Observation) -> Option<(&'m Flight, u32)> {
+impl Observation {
+    /// The one socket that it is about.
+    pub fn socket(&self) -> Option<ChannelId> {
+        match *self {
+            Observation::Receive { socket, .. }
+            | Observation::Accept { socket, .. }
+            | Observation::Count { socket }
+            | Observation::Close { socket }
+            | Observation::Health { socket, .. } => Some(socket),
+            Observation::Exit => None,
+        }
+    }
+}
+
+/// The socket that can be used only if its connection is in order, if something on its way says whether it is.
+pub fn doubtful(model: &Model, observation: &Observation) -> Option<ChannelId> {
+    let is_asked = matches!(observation, Observation::Health { .. }) && !ways(model, observation).is_empty();
+    observation.socket().filter(|_| is_asked)
+}
+
+fn flight_of<'m>(model: &'m Model, observation: &Observation) -> Option<(ChannelId, &'m Flight, u32)> {
     let Arrivals::Any { late } = model.channels.arrivals else {
         return None;
     };
-    let flight = model.channels.flights.get(&socket_of(observation))?;
-    Some((flight, late))
+    let id = observation.socket()?;
+    Some((id, model.channels.flights.get(&id)?, late))
 }
 
 /// That nothing has arrived yet, where the operation can find that: what it waits for is late, or it goes by what is there already.
 fn without_arrival(
     model: &Model,
     observation: &Observation,
-    flight: &Flight,
+    (id, flight): (ChannelId, &Flight),
     late: u32,
     others: usize,
 ) -> Option<Way> {
-    let id = socket_of(observation);
     let socket = model.channels.sockets.get(&id)?;
     let is_there = !socket.is_empty() || socket.read_shut || flight.arrived > 0;
     let (may_fail, keeps) = match *observation {
@@ -177,8 +237,12 @@ fn without_arrival(
         Observation::Accept { may_fail, .. } => (may_fail, false),
         Observation::Count { .. } => (true, true),
         Observation::Health { may_miss, .. } => (may_miss, true),
+        Observation::Close { .. } | Observation::Exit => (true, true),
     };
-    let is_health = matches!(observation, Observation::Health { .. });
+    let is_health = matches!(
+        observation,
+        Observation::Health { .. } | Observation::Close { .. }
+    );
     let possible = match is_there && !is_health {
         // It is what `receive` offers, if it takes something away; if not it could be done for ever.
         true => keeps && others > 0 && flight.passed < late && flight.arrived == 0,
@@ -248,10 +312,22 @@ fn count(id: ChannelId, things: &imbl::Vector<Thing>) -> Vec<Vec<Landing>> {
     ways.rev().collect()
 }
 
+/// Is there something unread when a connection is closed? What nobody will be told needs no answer.
+fn close(model: &Model, id: ChannelId, flight: &Flight) -> Vec<Vec<Landing>> {
+    let Cargo::Stream(things) = &flight.cargo else {
+        return Vec::new();
+    };
+    let socket = model.channels.sockets.get(&id);
+    let is_open = socket.is_some_and(|s| s.client.is_some() && s.style == Style::Stream && s.is_empty());
+    let first = things.iter().position(|thing| thing.len() > 0);
+    let landing = |first: usize| vec![Landing::Things(id, first + 1)];
+    first.filter(|_| is_open).map(landing).into_iter().collect()
+}
+
 /// Does a reset, or the result of a connect, get there before the operation does?
 fn health(id: ChannelId, things: &imbl::Vector<Thing>, connects: bool) -> Vec<Vec<Landing>> {
     let is_told = |thing: &Thing| match thing {
-        Thing::Reset | Thing::Refused(_) => true,
+        Thing::Reset | Thing::Closed | Thing::Broken | Thing::Refused(_) => true,
         Thing::Connected => connects,
         Thing::Data(_) | Thing::End => false,
     };
@@ -311,210 +387,6 @@ fn receive_datagram(
         .into_iter()
         .map(|order| vec![Landing::From(id, order)])
         .collect()
-}
-
-/// A socket at which a look for readiness could see more than it does.
-struct Source {
-    id: ChannelId,
-    /// What may have arrived there: alternatives, the most last.
-    options: Vec<Landing>,
-}
-
-/// What a look at readiness is about: sockets with the events that are asked for, and whether every change counts.
-#[derive(Default)]
-struct Watched {
-    sockets: BTreeMap<ChannelId, (PollEvents, bool)>,
-    /// Things are reported in the order in which they came.
-    in_order: bool,
-}
-
-impl Watched {
-    fn add(&mut self, model: &Model, id: OfdId, events: PollEvents, edges: bool) {
-        match model.files.get(id).map(|description| &description.kind) {
-            Some(&Kind::Socket(id)) if model.channels.flights.contains_key(&id) => {
-                let entry = self.sockets.entry(id).or_insert((PollEvents::empty(), false));
-                *entry = (entry.0 | events, entry.1 | edges);
-            }
-            Some(&Kind::Epoll(id)) if events.contains(PollEvents::IN) => self.add_set(model, id),
-            _ => {}
-        }
-    }
-
-    fn add_set(&mut self, model: &Model, id: EpollId) {
-        self.in_order = true;
-        let items = model.channels.epolls.get(&id).into_iter();
-        for (description, events, edges) in items.flat_map(|epoll| epoll.watched()) {
-            if !events.is_empty() {
-                self.add(model, description, events, edges);
-            }
-        }
-    }
-
-    fn sources(&self, model: &Model) -> Vec<Source> {
-        let sources = self.sockets.iter().map(|(&id, &(events, edges))| Source {
-            id,
-            options: options(model, id, events, edges),
-        });
-        sources.filter(|source| !source.options.is_empty()).collect()
-    }
-}
-
-/// What may have arrived at a socket, as far as a look for `events` can tell.
-fn options(model: &Model, id: ChannelId, events: PollEvents, edges: bool) -> Vec<Landing> {
-    let (Some(flight), Some(socket)) = (model.channels.flights.get(&id), model.channels.sockets.get(&id))
-    else {
-        return Vec::new();
-    };
-    let mut shown = socket::poll(model, id);
-    let things = match &flight.cargo {
-        Cargo::Stream(things) => things,
-        Cargo::Callers(_) | Cargo::Datagrams(_) => {
-            let news = events.intersects(socket::READABLE) && (edges || !shown.intersects(socket::READABLE));
-            let most = match flight.on_the_way() {
-                0 => 0,
-                more if edges => more,
-                _ => 1,
-            };
-            return (1..=most)
-                .filter(|_| news)
-                .map(|count| Landing::Some(id, count))
-                .collect();
-        }
-    };
-    let mut options = Vec::new();
-    for (before, thing) in things.iter().enumerate() {
-        let more = thing.shows(socket.write_shut);
-        let is_news = if edges {
-            more.intersects(events)
-        } else {
-            !(shown & events).contains(more & events)
-        };
-        shown |= more;
-        if is_news {
-            options.push(Landing::Things(id, before + 1));
-        }
-    }
-    options
-}
-
-fn watched(model: &Model, on: &[(OfdId, PollEvents)]) -> Watched {
-    let mut all = Watched::default();
-    for &(id, events) in on {
-        all.add(model, id, events, false);
-    }
-    all
-}
-
-/// Could something arrive that makes one of these ready?
-pub fn may_become_ready(model: &Model, on: &[(OfdId, PollEvents)]) -> bool {
-    !model.channels.flights.is_empty() && !watched(model, on).sources(model).is_empty()
-}
-
-/// The sockets where arrivals matter to a look at these.
-pub fn looked_at(model: &Model, on: &[(OfdId, PollEvents)]) -> Vec<ChannelId> {
-    match model.channels.flights.is_empty() {
-        true => Vec::new(),
-        false => watched(model, on).sockets.into_keys().collect(),
-    }
-}
-
-/// The ways in which a look at readiness by `tid` can find things. `may_fail`: it does not wait. The first is that all has arrived.
-pub fn ways_to_be_ready(model: &Model, tid: Tid, on: &[(OfdId, PollEvents)], may_fail: bool) -> Vec<Way> {
-    let Arrivals::Any { late } = model.channels.arrivals else {
-        return Vec::new();
-    };
-    if model.channels.flights.is_empty() {
-        return Vec::new();
-    }
-    let all = watched(model, on);
-    let sources = all.sources(model);
-    if sources.is_empty() {
-        return Vec::new();
-    }
-    let is_ready = on
-        .iter()
-        .any(|&(id, events)| model.poll_as(Some(tid), id).intersects(events));
-    let ids: Vec<ChannelId> = sources.iter().map(|source| source.id).collect();
-    let mut ways: Vec<Way> = combinations(&sources, all.in_order)
-        .into_iter()
-        .map(|landings| {
-            let is_missed = |id: &ChannelId| !landings.iter().any(|landing| landing.socket() == *id);
-            Way {
-                missed: ids.iter().copied().filter(is_missed).collect(),
-                landings,
-                counts: Counts::No,
-            }
-        })
-        .collect();
-    let flights = ids.iter().filter_map(|id| model.channels.flights.get(id));
-    let mut flights = flights.map(|flight| if is_ready { flight.passed } else { flight.late });
-    if (is_ready || may_fail) && flights.all(|times| times < late) {
-        ways.push(Way {
-            landings: Vec::new(),
-            missed: ids,
-            counts: if is_ready { Counts::Passed } else { Counts::Late },
-        });
-    }
-    ways
-}
-
-/// All together first; then, of few, every other choice in every order; of many, each alone.
-fn combinations(sources: &[Source], in_order: bool) -> Vec<Vec<Landing>> {
-    let most = |source: &Source| source.options.last().cloned();
-    let all: Vec<Landing> = sources.iter().filter_map(most).collect();
-    let mut ways = vec![all.clone()];
-    let product: usize = sources
-        .iter()
-        .map(|source| source.options.len() + 1)
-        .fold(1, usize::saturating_mul);
-    if sources.len() > FEW || product > MANY {
-        let alone = sources.iter().flat_map(|source| source.options.iter());
-        ways.extend(alone.map(|landing| vec![landing.clone()]));
-        if in_order {
-            ways.push(all.into_iter().rev().collect());
-        }
-    } else {
-        for number in 1..product {
-            let chosen = chosen(sources, number);
-            if in_order {
-                permutations(&chosen, &mut Vec::new(), &mut ways);
-            } else {
-                ways.push(chosen);
-            }
-        }
-    }
-    let mut different: Vec<Vec<Landing>> = Vec::new();
-    for way in ways {
-        if !different.contains(&way) {
-            different.push(way);
-        }
-    }
-    different
-}
-
-/// The choice with this number: one option of each source, or none.
-fn chosen(sources: &[Source], mut number: usize) -> Vec<Landing> {
-    let mut chosen = Vec::new();
-    for source in sources {
-        let radix = source.options.len() + 1;
-        if let Some(option) = (number % radix).checked_sub(1) {
-            chosen.push(source.options[option].clone());
-        }
-        number /= radix;
-    }
-    chosen
-}
-
-fn permutations(rest: &[Landing], begun: &mut Vec<Landing>, into: &mut Vec<Vec<Landing>>) {
-    if rest.is_empty() {
-        into.push(begun.clone());
-    }
-    for (i, next) in rest.iter().enumerate() {
-        begun.push(next.clone());
-        let others = [&rest[..i], &rest[i + 1..]].concat();
-        permutations(&others, begun, into);
-        begun.pop();
-    }
 }
 
 /// Lets things arrive.

@@ -26,7 +26,7 @@
   // What was said in each step; a message is drawn at the peer's end, in the row of the program's step.
   const said = view.steps.map(() => []);
   for (const message of view.messages) if (said[message.step]) said[message.step].push(message);
-  const isOutward = (message) => ["open", "refused", "send", "finish", "close"].includes(message.kind);
+  const isOutward = (message) => ["open", "refused", "send", "finish", "close", "break"].includes(message.kind);
   const WORDS = { open: "connects", accept: "connects", refused: "refused", finish: "ends its side", close: "closes", end: "ends its side", reset: "resets" };
   const wording = (message) => WORDS[message.kind] || `“${message.text}”${message.kind === "unread" ? " (never read)" : ""}`;
   const searchable = view.steps.map((row, n) =>

@@ -1,7 +1,8 @@
 //! What goes from one end to the other: bytes, records, descriptors, and the news that an end is shut or gone.
 
 use super::{
-    Link, Message, READABLE, Received, Style, WRITABLE, in_flight, live_peer, poll, socket, socket_mut,
+    Link, Message, READABLE, Received, Socket, Style, WRITABLE, in_flight, live_peer, poll, socket,
+    socket_mut,
 };
 use crate::channels::{ChannelId, epoll, named, netlink};
 use crate::fd::{Kind, OfdId, PollEvents};
@@ -199,8 +200,9 @@ pub fn receive(model: &mut Model, id: ChannelId, max: usize, peek: bool) -> Resu
         };
         return Err(errno);
     }
-    // Errors overtake records but not stream bytes.
-    if this.style != Style::Stream || this.incoming.is_empty() {
+    // Errors overtake records but not stream bytes, nor the end that was there before them.
+    let is_over = this.style == Style::Stream && this.error == Some(Errno::EPIPE);
+    if (this.style != Style::Stream || this.incoming.is_empty()) && !is_over {
         this.take_error()?;
     }
     if this.incoming.is_empty() {
@@ -273,10 +275,7 @@ pub fn reset(model: &mut Model, id: ChannelId) {
     let lost = std::mem::take(&mut this.incoming);
     this.charged = 0;
     if let Link::Peer(key) = this.link.clone() {
-        model
-            .channels
-            .outbox
-            .extend([Told::Finish(key.clone()), Told::Close(key)]);
+        model.channels.outbox.push(Told::Reset(key));
     }
     epoll::notify(model, &Kind::Socket(id), PollEvents::all());
     if let Some(peer) = peer {
@@ -291,6 +290,7 @@ pub fn reset(model: &mut Model, id: ChannelId) {
 /// The last descriptor is gone. A peer that was sent data which nobody will read is told of a reset.
 pub fn close(model: &mut Model, id: ChannelId) {
     let peer = live_peer(model, id).map(|(peer, _)| peer);
+    let has_more = flight::has_data(model, id);
     let Some(this) = model.channels.sockets.remove(&id) else {
         return;
     };
@@ -311,9 +311,11 @@ pub fn close(model: &mut Model, id: ChannelId) {
         }
         epoll::notify(model, &Kind::Socket(peer), PollEvents::all());
     }
-    match &this.link {
-        Link::Peer(key) => model.channels.outbox.push(Told::Close(key.clone())),
-        Link::Unconnected | Link::Local(_) => {}
+    if let Link::Peer(key) = &this.link {
+        model
+            .channels
+            .outbox
+            .extend(farewell(&this, key, aborts, has_more));
     }
     for key in this.correspondents.values() {
         model.channels.outbox.push(Told::Close(key.clone()));
@@ -328,6 +330,18 @@ pub fn close(model: &mut Model, id: ChannelId) {
         tell_of_room(model, peer);
     }
     release_rights(model, this.incoming);
+}
+
+/// What another program is told of a close: that there is an end; or, if something was left unread, that the connection is broken off; or both, if that something
+/// came after the end.
+fn farewell(this: &Socket, key: &Key, aborts: bool, has_more: bool) -> Vec<Told> {
+    let end = Told::Finish(key.clone());
+    let reset = Told::Reset(key.clone());
+    match this.style {
+        Style::Stream if aborts || !this.incoming.is_empty() => vec![reset],
+        Style::Stream if has_more => vec![end, reset],
+        _ => vec![Told::Close(key.clone())],
+    }
 }
 
 /// Descriptors that nobody will receive. (Sockets that hold each other in their queues stay, where the kernel

@@ -1,0 +1,85 @@
+//! How the SUT ends its connections: it says no more, closes, or breaks off.
+
+use crate::answer::StreamEnd;
+use crate::error::PeerError;
+use crate::state::{ConnKey, PeerState};
+use crate::tree::Write;
+use crate::world::PeerWorld;
+
+impl PeerWorld {
+    /// The SUT ends its side of a stream. Nobody is told until somebody looks for the effect: the peer's position is simply one that was not polled yet.
+    ///
+    /// # Errors
+    /// There is no such connection, or in linear mode the recorded conversation goes on.
+    pub fn fin(&mut self, state: &mut PeerState, key: &ConnKey) -> Result<(), PeerError> {
+        if self.conn(state, key)?.fin {
+            return Ok(());
+        }
+        self.tell_later(state, key, Write::Fin, b"<end>")
+    }
+
+    /// The SUT breaks a connection off, and with it what the peer still says. As with an end, nobody is told until somebody looks for the effect.
+    ///
+    /// # Errors
+    /// There is no such connection, or in linear mode the recorded conversation goes on.
+    pub fn reset(&mut self, state: &mut PeerState, key: &ConnKey) -> Result<(), PeerError> {
+        let conn = self.conn(state, key)?;
+        let end = self.trees[conn.tree.0].end(conn.channel, state.place(&conn.instance).pos);
+        // One that the peer has broken off is no more.
+        if end != StreamEnd::Reset {
+            self.tell_later(state, key, Write::Reset, b"<reset>")?;
+        }
+        self.forget(state, key);
+        Ok(())
+    }
+
+    fn tell_later(
+        &mut self,
+        state: &mut PeerState,
+        key: &ConnKey,
+        write: Write<'_>,
+        shown: &[u8],
+    ) -> Result<(), PeerError> {
+        let conn = self.conn(state, key)?;
+        let (instance, channel, tree) = (conn.instance.clone(), conn.channel, conn.tree.0);
+        let from = state.place(&instance);
+        self.may_diverge(tree, self.trees[tree].walk(from, channel, write), shown)?;
+        let to = self.trees[tree].insert(from, channel, write);
+        let inner = state.edit();
+        inner.places.insert(instance, to);
+        if let Some(conn) = inner.conns.get_mut(key) {
+            conn.fin = true;
+        }
+        Ok(())
+    }
+
+    /// The SUT closes a connection. A server is not told (its connection may serve another schedule); a client is, because what it does next (another connection, its end) may depend on it.
+    ///
+    /// # Errors
+    /// There is no such connection, or in linear mode the recorded conversation goes on.
+    pub fn close(&mut self, state: &mut PeerState, key: &ConnKey) -> Result<(), PeerError> {
+        if matches!(key, ConnKey::Accepted(..)) {
+            self.fin(state, key)?;
+        }
+        self.forget(state, key);
+        Ok(())
+    }
+
+    /// The SUT has no use for the connection any more: what was left unread does not matter.
+    fn forget(&self, state: &mut PeerState, key: &ConnKey) {
+        if let Some(conn) = state.edit().conns.get_mut(key) {
+            (conn.closed, conn.r) = (true, 0);
+        }
+    }
+
+    /// What has come out about a stream that has ended: whether what the SUT still says on it reaches anybody. The peer is asked if need be.
+    ///
+    /// # Errors
+    /// A peer failed, or offline the position was never polled.
+    pub fn end(&mut self, state: &PeerState, key: &ConnKey) -> Result<StreamEnd, PeerError> {
+        let conn = self.conn(state, key)?;
+        let (tree, channel, at) = (conn.tree.0, conn.channel, state.place(&conn.instance));
+        self.resolve(tree, at)?;
+        Ok(self.trees[tree].end(channel, at.pos))
+    }
+}

@@ -1,0 +1,255 @@
+//! How connections end, and who is told what: resets, servers that have no time, addresses of those who come.
+
+use std::collections::BTreeSet;
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::Arguments;
+use tracefork_tests::networked::{Report, Session, free_port, peer_program, trial};
+use tracefork_tests::supervised::Tracefork;
+use tracefork_tests::{command_under_test, guests};
+
+/// Ways to search that must not matter.
+const WAYS: &[&[&str]] = &[
+    &[
+        "--cache",
+        "branching",
+        "--checkpoint",
+        "rewind",
+        "--reduce",
+        "auto",
+    ],
+    &["--cache", "off", "--checkpoint", "fork", "--reduce", "none"],
+    &[
+        "--cache",
+        "branching",
+        "--checkpoint",
+        "none",
+        "--reduce",
+        "dpor",
+        "--no-hash",
+    ],
+    &[
+        "--cache",
+        "branching",
+        "--checkpoint",
+        "rewind",
+        "--reduce",
+        "sleep",
+        "--jobs",
+        "2",
+    ],
+];
+
+fn outputs(report: &Report) -> BTreeSet<String> {
+    let outcomes = report.json["outcomes"].as_array().into_iter().flatten();
+    let outputs = outcomes.filter_map(|outcome| outcome["stdout"].as_str());
+    outputs.map(|text| text.replace('\n', "|")).collect()
+}
+
+/// How a server leaves its client, and with which statuses the client can end: 0 by an end, 3 by a reset.
+const LEAVES: &[(&str, &[i32])] = &[
+    ("unread", &[3]),
+    ("read", &[0]),
+    ("blind", &[0, 3]),
+    ("linger", &[3]),
+    ("exit", &[0, 3]),
+];
+
+fn a_client_sees_how_it_was_left(tracefork: &Tracefork, how: &str, statuses: &[i32]) -> Result<()> {
+    let client = peer_program("ends")?;
+    for way in WAYS {
+        for status in [0, 3] {
+            let session = Session::new()?.with(way).with(&[
+                "--expect-client-exit",
+                &status.to_string(),
+                "--client",
+                &format!("{} {{port}} hello", client.display()),
+            ]);
+            let report = session.check_guest(tracefork, "leaves", &[how])?;
+            // Whoever can see the other end breaks the rule.
+            let is_broken = statuses.iter().any(|&other| other != status);
+            report
+                .ensure_code(i32::from(is_broken))
+                .with_context(|| format!("{way:?}, status {status}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// In order all has arrived when the program closes.
+fn in_order_a_blind_close_is_a_reset(tracefork: &Tracefork) -> Result<()> {
+    let client = peer_program("ends")?;
+    let session = Session::new()?.with(&[
+        "--arrivals",
+        "ordered",
+        "--expect-client-exit",
+        "3",
+        "--client",
+        &format!("{} {{port}} hello", client.display()),
+    ]);
+    session
+        .check_guest(tracefork, "leaves", &["blind"])?
+        .ensure_code(0)
+}
+
+/// A connection that breaks breaks for the client, too, and that can be replayed and is shown.
+fn a_fault_tells_the_client_of_a_reset(tracefork: &Tracefork) -> Result<()> {
+    let client = peer_program("ends")?;
+    let session = Session::new()?.with(&[
+        "--faults",
+        "reset",
+        "--expect-exit",
+        "any",
+        "--expect-client-exit",
+        "0",
+        "--client",
+        &format!("{} {{port}} hello", client.display()),
+    ]);
+    let report = session.check_guest(tracefork, "leaves", &["read"])?;
+    report.ensure_code(1)?;
+    ensure!(
+        report.json["violations"][0]["kind"] == "peer",
+        "{}",
+        report.said()
+    );
+    let trace = report.json["violations"][0]["trace"]
+        .as_str()
+        .context("a trace")?;
+    let mut command = tracefork.command(&session.scratch.work());
+    let shown = command.args(["show", trace]).output()?;
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    for words in ["the connection is reset", "breaks the connection off"] {
+        ensure!(text.contains(words), "{words}: {text}");
+    }
+    let mut command = tracefork.command(&session.scratch.work());
+    let replayed = command.args(["replay", trace]).output()?;
+    ensure!(
+        replayed.status.code() == Some(1),
+        "a replay ends with {}",
+        replayed.status
+    );
+    Ok(())
+}
+
+/// Who writes to a server that has closed is told so: at once on a Unix socket, by TCP when the reset has come.
+fn after_the_end(tracefork: &Tracefork, place: &str, args: &[&str], expected: &[&str]) -> Result<()> {
+    let server = peer_program("closes")?;
+    for way in WAYS {
+        let session = Session::new()?.with(way);
+        let place = match place {
+            "tcp" => session.port.to_string(),
+            _ => session.scratch.beside("socket").display().to_string(),
+        };
+        let session = session.server(&format!("{} {place}", server.display()));
+        let args: Vec<&str> = [place.as_str()].into_iter().chain(args.iter().copied()).collect();
+        let report = session.check_guest_at(tracefork, "after_end", &args)?;
+        report.ensure_code(0)?;
+        let expected: BTreeSet<String> = expected.iter().map(|text| (*text).to_owned()).collect();
+        ensure!(
+            outputs(&report) == expected,
+            "{way:?}: {:?}, expected {expected:?}",
+            outputs(&report)
+        );
+    }
+    Ok(())
+}
+
+/// Two servers that serve one connection at a time are two locks.
+fn servers_that_serve_one_at_a_time(tracefork: &Tracefork, how: &str, code: i32) -> Result<()> {
+    let server = peer_program("one_at_a_time")?;
+    for way in WAYS {
+        let session = Session::new()?.with(way);
+        let (one, two) = (session.port.to_string(), free_port()?.to_string());
+        let session = session
+            .server(&format!("{} {one}", server.display()))
+            .server(&format!("{} {two}", server.display()));
+        let report = session.check_guest_at(tracefork, "two_servers", &[&one, &two, how])?;
+        report.ensure_code(code).with_context(|| format!("{way:?}"))?;
+        let kind = &report.json["violations"][0]["kind"];
+        ensure!(code == 0 || kind == "deadlock", "{}", report.said());
+    }
+    Ok(())
+}
+
+/// What the kernel says of who came by IPv4 to an address of IPv6, and by IPv6.
+fn who_came(tracefork: &Tracefork, host: &str) -> Result<()> {
+    let client = peer_program("scripted_peer")?;
+    let guest = guests::one("net/who_came.c")?.build()?;
+    let session = Session::new()?;
+    let port = session.port;
+    let place = format!("{host}:{port}");
+    let mut server = Command::new(&guest)
+        .args([&port.to_string(), "1"])
+        .stdout(Stdio::piped())
+        .spawn()?;
+    // It is refused as long as the server does not listen yet.
+    while server.try_wait()?.is_none() {
+        let mut native = Command::new(&client);
+        native
+            .args([&place, "client", "n", "1", "1"])
+            .stderr(Stdio::null());
+        if native.status()?.success() {
+            break;
+        }
+    }
+    let native = server.wait_with_output()?;
+    let native = String::from_utf8(native.stdout)?.replace('\n', "|");
+    let session = session.with(&["--client", &format!("{} {place} client n 1 1", client.display())]);
+    let report = session.check_guest(tracefork, "who_came", &["1"])?;
+    report.ensure_code(0)?;
+    ensure!(
+        outputs(&report) == BTreeSet::from([native.clone()]),
+        "{:?}, natively {native}",
+        outputs(&report)
+    );
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let tracefork = Tracefork::new(command_under_test!());
+    let mut trials = vec![
+        trial(
+            "left::in_order".to_owned(),
+            &tracefork,
+            in_order_a_blind_close_is_a_reset,
+        ),
+        trial(
+            "left::by_a_fault".to_owned(),
+            &tracefork,
+            a_fault_tells_the_client_of_a_reset,
+        ),
+    ];
+    for &(how, statuses) in LEAVES {
+        trials.push(trial(format!("left::{how}"), &tracefork, move |tracefork| {
+            a_client_sees_how_it_was_left(tracefork, how, statuses)
+        }));
+    }
+    let after: [(&str, &str, &[&str], &[&str]); 4] = [
+        ("unix", "unix", &["1"], &["EPIPE|end|"]),
+        ("unix_early", "unix", &["1", "early"], &["EPIPE|end|", "ok|end|"]),
+        ("tcp", "tcp", &["1"], &["ok|end|"]),
+        ("tcp_twice", "tcp", &["2"], &["ok|EPIPE|end|", "ok|ok|end|"]),
+    ];
+    for (name, place, args, expected) in after {
+        trials.push(trial(
+            format!("after_the_end::{name}"),
+            &tracefork,
+            move |tracefork| after_the_end(tracefork, place, args, expected),
+        ));
+    }
+    for (how, code) in [("buggy", 1), ("fixed", 0)] {
+        trials.push(trial(
+            format!("one_at_a_time::{how}"),
+            &tracefork,
+            move |tracefork| servers_that_serve_one_at_a_time(tracefork, how, code),
+        ));
+    }
+    for host in ["127.0.0.1", "[::1]"] {
+        trials.push(trial(format!("who_came::{host}"), &tracefork, move |tracefork| {
+            who_came(tracefork, host)
+        }));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}

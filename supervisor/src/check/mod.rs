@@ -3,7 +3,8 @@
 //! - `system.rs`: the program under test as a [`System`](explore::System) that the engine drives
 //! - `properties.rs`: what counts as a violation, and outcomes
 //! - `judge.rs`: what an execution has come to; `recovery.rs`: after a kill or a power failure; `left_files.rs`: in its files
-//! - `scout.rs`: which memory threads share without an order, found out before the search
+//! - `rounds.rs`: walks and searches in turn
+//! - `scout/`: which memory threads share without an order, found out before the search
 //! - `stages.rs`: which searches to make where the user leaves it to us
 //! - `suspicions.rs`: deadlocks of some threads that others might end
 //! - `coverage.rs`: what a verdict covers and assumes
@@ -20,6 +21,7 @@ pub mod left_files;
 pub mod progress;
 pub mod properties;
 pub mod recovery;
+pub mod rounds;
 pub mod scout;
 pub mod stages;
 pub mod suppressions;

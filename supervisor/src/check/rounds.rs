@@ -41,6 +41,9 @@ impl Rounds<'_> {
                 bounds: self.bounds.clone(),
                 ..options.clone()
             };
+            // With a bound it is not known yet whether what walks have met is within it.
+            let is_bounded = self.stages.iter().any(|stage| stage.bound_preemptions.is_some());
+            let known = if is_bounded { 0 } else { scout.met().len() };
             let mut begins_anew = Ok(false);
             let between = |result: &SearchResult<CheckSystem>| {
                 if options.peers.in_use() {
@@ -48,7 +51,8 @@ impl Rounds<'_> {
                 }
                 !matches!(begins_anew, Ok(false))
             };
-            let Some(result) = stages::run(self.stages, |config| search(&bounded, config), between) else {
+            let Some(result) = stages::run(self.stages, known, |config| search(&bounded, config), between)
+            else {
                 break;
             };
             if !(begins_anew? || self.finds_more(round, options, scout, &result)?) {
@@ -68,7 +72,8 @@ impl Rounds<'_> {
     ) -> Result<bool, Failure> {
         // Steps that do more than they announce are a sign of memory that is shared; and where some is, there may be more.
         let may_be_more = !result.learned.is_empty() || !options.watched.is_empty() || options.peers.in_use();
-        let is_open = result.violations.is_empty() && result.failure.is_none() && !self.bounds.is_over();
+        let is_decided = !result.violations.is_empty() || !scout.met().is_empty();
+        let is_open = !is_decided && result.failure.is_none() && !self.bounds.is_over();
         let is_due = self.is_scouted && may_be_more && is_open && round < ROUNDS;
         Ok(is_due && scout.walk(&options.peers.recorded_so_far()?))
     }

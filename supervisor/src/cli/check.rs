@@ -9,7 +9,7 @@ use crate::check::coverage;
 use crate::check::graph::Graph;
 use crate::check::progress::Display;
 use crate::check::rounds::Rounds;
-use crate::check::scout::Scout;
+use crate::check::scout::{Met, Scout};
 use crate::check::stages::{self, Asking};
 use crate::check::suppressions::Suppressions;
 use crate::check::suspicions::Suspicions;
@@ -19,7 +19,7 @@ use crate::error::{ExitCode, Failure};
 use crate::report::{self, Report};
 use crate::session::Options;
 use crate::watchdog;
-use explore::{Audit, Config, Limits, Reduction, Search, SearchResult, Strategy};
+use explore::{Audit, Config, Coverage, Limit, Limits, Reduction, Search, SearchResult, Strategy};
 use peers::CacheMode;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -84,6 +84,8 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
             bounds: patience::of_search(args.time_limit.map(|limit| limit / 4), &stop),
             ..options.clone()
         },
+        judge(args, &options)?,
+        checkpoints(args),
         args.seed,
     );
     let suspicions = Suspicions::default();
@@ -123,16 +125,25 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
             .truncate(args.max_violations.unwrap_or(usize::MAX));
         is_suspicion = !result.violations.is_empty();
     }
+    let met = met_by_walks(args, &scout, &mut result);
     // What was found before stays found.
     let failed_later = match result.failure.take().map(search_failure) {
-        Some(failure) if result.violations.is_empty() => return Err(failure),
+        Some(failure) if result.violations.is_empty() && met.is_empty() => return Err(failure),
         failure => failure.map(|failure| format!("the search failed after that: {}", failure.reason)),
     };
     if let (Some(graph), Some(path)) = (&graph, &args.graph) {
         let bad = result.violations.iter().map(|found| found.path.as_slice());
         super::pictures::write_graph(path, graph, &bad.collect::<Vec<_>>())?;
     }
-    let found = counterexamples(args, &options, &result, is_suspicion)?;
+    let mut found = counterexamples(args, &options, &result, is_suspicion)?;
+    let mut beyond = Vec::new();
+    for met in &met {
+        let made = counterexample_of_walk(args, &options, met)?;
+        match args.bound_preemptions.filter(|bound| made.preemptions > *bound) {
+            Some(_) => beyond.push(warnings::of_beyond(&made)),
+            None => found.push(made),
+        }
+    }
     let mut report = verdict::report(args.seed, &result, &found, backend);
     report.cache = cache;
     report.coverage = coverage::covered(asked(args), &config(args), &result.plan, result.coverage);
@@ -141,6 +152,7 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
         Some(ExpectedExit::Code(_)) => warnings::of_output(&report.outcomes),
         None => warnings::of_outcomes(&report.outcomes),
     });
+    report.warnings.extend(beyond);
     report.warnings.extend(super::peers::warnings(&options.peers));
     report.warnings.extend(suspicions.warnings());
     report.notes.extend(suspicions.notes());
@@ -241,7 +253,7 @@ fn resident_bytes() -> u64 {
         * PAGE
 }
 
-fn system(args: &Args, options: Options) -> Result<CheckSystem, Failure> {
+fn judge(args: &Args, options: &Options) -> Result<Judge, Failure> {
     let properties = Properties {
         expect_exit: match args.expect_exit {
             Some(ExpectedExit::Code(code)) => Some(code),
@@ -256,18 +268,25 @@ fn system(args: &Args, options: Options) -> Result<CheckSystem, Failure> {
         suspicions: false,
         suppressions: suppressions(args)?,
     };
-    let choice = match args.checkpoint {
+    Ok(Judge {
+        properties,
+        recovery: faults::recovery(args.recover.as_deref(), options)?,
+        files: faults::left_files(&args.files, &args.forbid_file, &args.require_file)?,
+    })
+}
+
+fn checkpoints(args: &Args) -> CheckpointChoice {
+    match args.checkpoint {
         CheckpointArg::Auto => CheckpointChoice::Auto,
         CheckpointArg::Fork => CheckpointChoice::Fork,
         CheckpointArg::Rewind => CheckpointChoice::Rewind,
         CheckpointArg::None => CheckpointChoice::None,
-    };
-    let judge = Judge {
-        properties,
-        recovery: faults::recovery(args.recover.as_deref(), &options)?,
-        files: faults::left_files(&args.files, &args.forbid_file, &args.require_file)?,
-    };
-    let system = CheckSystem::new(options, judge, choice);
+    }
+}
+
+fn system(args: &Args, options: Options) -> Result<CheckSystem, Failure> {
+    let judge = judge(args, &options)?;
+    let system = CheckSystem::new(options, judge, checkpoints(args));
     let system = system.peers(args.peers.any());
     Ok(system.auxiliary(&args.aux))
 }
@@ -364,4 +383,49 @@ fn counterexamples(
         );
     }
     Ok(found)
+}
+
+/// What walks have run into and the search has not come to: violations all the same, as many as are wanted.
+fn met_by_walks(args: &Args, scout: &Scout, result: &mut SearchResult<CheckSystem>) -> Vec<Met> {
+    let wanted = if args.keep_going {
+        usize::MAX
+    } else {
+        args.max_violations.unwrap_or(1)
+    };
+    let is_known = |met: &Met| {
+        let mut kinds = result.violations.iter().map(|found| found.violation.kind);
+        kinds.any(|kind| kind == met.violation.kind)
+    };
+    let met = scout.met().iter().filter(|met| !is_known(met)).cloned();
+    let met: Vec<Met> = met.take(wanted.saturating_sub(result.violations.len())).collect();
+    // Within a bound on preemptions they may not count.
+    if !met.is_empty() && args.bound_preemptions.is_none() {
+        result.coverage = Coverage::Incomplete(Limit::Violations);
+    }
+    met
+}
+
+fn counterexample_of_walk(args: &Args, options: &Options, met: &Met) -> Result<Counterexample, Failure> {
+    let options = met.options(options);
+    let maker = counterexample::Maker {
+        options: &options,
+        seed: args.seed,
+        is_only: true,
+        directory: &args.trace_dir,
+    };
+    let make = |bounds, effort| {
+        let options = Options {
+            bounds,
+            ..options.clone()
+        };
+        maker.make(&mut system(args, options)?, &met.violation, &met.path, effort)
+    };
+    // Other orders may need answers that were never asked for.
+    if args.peers.any() {
+        return make(options.bounds.clone(), 0);
+    }
+    match make(patience::of_minimisation(), counterexample::WALK_EFFORT) {
+        Err(failure) if failure.code == ExitCode::Limit => make(options.bounds.clone(), 0),
+        made => made,
+    }
 }

@@ -29,6 +29,11 @@ impl Bounds {
 }
 
 impl Session {
+    /// From now on so many stops at loads and stores that nobody else can see.
+    pub fn allow_stops(&mut self, stops: u64) {
+        self.options.bounds.stops = Some(stops);
+    }
+
     /// One more stop at a load or store that nobody else can see.
     pub(super) fn count_stop(&mut self, tid: Tid) -> Result<(), Failure> {
         let Some(left) = &mut self.options.bounds.stops else {

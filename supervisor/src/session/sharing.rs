@@ -34,7 +34,9 @@ impl Session {
             .unwrap_or_default();
         let is_lent = |span: &Range<u64>| match (&self.options.walk, place) {
             (Some(walk), _) => walk.lent.range(span.start & !7..span.end).next().is_some(),
-            (None, Place::Instruction(site)) => self.options.watched.own_stack.contains(&site),
+            (None, Place::Instruction(site) | Place::Atomic(site)) => {
+                self.options.watched.own_stack.contains(&site)
+            }
             (None, Place::Call(site) | Place::Kernel(site)) => self.options.watched.calls.contains(&site),
         };
         Ok(spans.iter().any(|(span, _)| {

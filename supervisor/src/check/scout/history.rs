@@ -46,7 +46,7 @@ struct Now<'a> {
 }
 
 /// What a walk has seen.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct History {
     clocks: BTreeMap<Tid, Clock>,
     /// What whoever wrote an object last had seen.
@@ -183,7 +183,7 @@ impl History {
         }
         known.watched.atomic.extend(span.clone());
         let watching = Watching {
-            place: Place::Instruction(site),
+            place: Place::Atomic(site),
             spans: vec![(span.clone(), true)],
             own_stack: false,
             frees: false,
@@ -377,8 +377,8 @@ fn add_site(sites: &mut Watched, place: Place, own_stack: bool) {
             }
         }
         Place::Call(site) => drop(sites.calls.insert(site)),
-        // A system call is a parking point already, if others can see it.
-        Place::Kernel(_) => {}
+        // These are parking points already; a system call, if others can see it.
+        Place::Atomic(_) | Place::Kernel(_) => {}
     }
 }
 

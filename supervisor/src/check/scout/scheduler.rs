@@ -44,7 +44,7 @@ impl Scheduler {
         let is_shared = |tid: Tid| match session.watching(tid).map(|access| access.place) {
             Some(Place::Instruction(site)) => watched.instructions.contains(&site),
             Some(Place::Call(site)) => watched.calls.contains(&site),
-            Some(Place::Kernel(_)) | None => false,
+            Some(Place::Atomic(_) | Place::Kernel(_)) | None => false,
         };
         let others = stays.filter(|_| enabled.len() > 1);
         if let Some(tid) = others

@@ -108,8 +108,7 @@ fn found_by_walks(source: &str, kind: &str) -> Result<()> {
 #[test]
 fn what_only_a_walk_meets_is_a_violation_that_replays() -> Result<()> {
     found_by_walks("check/freed_text_buggy.c", "use-after-free")?;
-    found_by_walks("check/release_acquire_buggy.c", "assert")?;
-    found_by_walks("check/lent_variable_buggy.c", "assert")
+    found_by_walks("check/release_acquire_buggy.c", "assert")
 }
 
 #[test]
@@ -127,7 +126,7 @@ fn what_takes_more_preemptions_than_the_bound_is_a_warning() -> Result<()> {
     let bounded = check(
         "check/release_acquire_buggy.c",
         &[],
-        &["--bound-preemptions", "1"],
+        &["--bound-preemptions", "2"],
     )?;
     violated(&bounded, "assert")
 }

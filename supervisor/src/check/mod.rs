@@ -7,11 +7,13 @@
 //! - `scout/`: which memory threads share without an order, found out before the search
 //! - `stages.rs`: which searches to make where the user leaves it to us
 //! - `suspicions.rs`: deadlocks of some threads that others might end
+//! - `by_preemption.rs`: outcomes that only a preemption brings about
 //! - `coverage.rs`: what a verdict covers and assumes
 //! - `progress.rs`: how it is going
 //! - `graph.rs`: the explored states, for Graphviz; `graph_page.rs`: as a page
 //! - `counterexample.rs`: from a violating path to a trace and a table that people can read
 
+pub mod by_preemption;
 pub mod counterexample;
 pub mod coverage;
 pub mod graph;

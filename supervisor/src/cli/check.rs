@@ -4,6 +4,7 @@ pub use super::check_args::{Args, CheckpointArg, ExpectedExit, ProgressArg, Redu
 use super::faults::{self, FaultArg};
 use super::run::{session_options, write_json};
 use super::{PreemptArg, patience, verdict, warnings};
+use crate::check::by_preemption::{self, ByPreemption};
 use crate::check::counterexample::{self, Counterexample};
 use crate::check::coverage;
 use crate::check::graph::Graph;
@@ -146,6 +147,9 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     }
     let mut report = verdict::report(args.seed, &result, &found, backend);
     report.cache = cache;
+    if found.is_empty() && asking != Asking::EachTime {
+        report.by_preemption = by_preemption(args, &options, &result, &report.outcomes, &stop)?;
+    }
     report.coverage = coverage::covered(asked(args), &config(args), &result.plan, result.coverage);
     report.warnings.extend(match args.expect_exit {
         Some(ExpectedExit::Any) => Vec::new(),
@@ -156,6 +160,7 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     report.warnings.extend(super::peers::warnings(&options.peers));
     report.warnings.extend(suspicions.warnings());
     report.notes.extend(suspicions.notes());
+    report.notes.extend(scout.weak_note());
     report.races = scout.races();
     report.races.retain(|race| !suppressions.hide_race(race));
     report.warnings.extend(warnings::of_races(&report.races));
@@ -350,6 +355,27 @@ fn asked(args: &Args) -> coverage::Asked {
         fault_budget: args.fault_budget,
         has_peers: args.peers.any(),
     }
+}
+
+/// Outcomes that only a preemption brings about.
+fn by_preemption(
+    args: &Args,
+    options: &Options,
+    result: &SearchResult<CheckSystem>,
+    outcomes: &[report::Outcome],
+    stop: &AtomicBool,
+) -> Result<Vec<ByPreemption>, Failure> {
+    let Some(config) = by_preemption::search(&config(args), result) else {
+        return Ok(Vec::new());
+    };
+    let options = Options {
+        bounds: patience::of_minimisation(),
+        ..options.clone()
+    };
+    let without = Search::new(config)
+        .stop_flag(stop)
+        .run_one(&mut system(args, options)?);
+    Ok(by_preemption::compare(outcomes, &without))
 }
 
 fn counterexamples(

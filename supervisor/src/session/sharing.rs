@@ -67,6 +67,19 @@ impl Session {
         Some((op.object..op.object.saturating_add(width), op.site))
     }
 
+    /// The lock of the C library that a thread is about to take for certain, or to give back, and which of the two.
+    pub fn lock_step(&self, tid: Tid) -> Option<(u64, bool)> {
+        let op = self.contexts.get(&tid)?.hook.as_ref()?;
+        op.sync.as_ref()?;
+        match op.name() {
+            "pthread_mutex_lock" | "pthread_rwlock_wrlock" | "pthread_spin_lock" => Some((op.object, true)),
+            "pthread_mutex_unlock" | "pthread_rwlock_unlock" | "pthread_spin_unlock" => {
+                Some((op.object, false))
+            }
+            _ => None,
+        }
+    }
+
     /// The handle by which glibc knows a thread: where its thread-local memory is.
     pub fn handle(&self, tid: Tid) -> Option<u64> {
         self.contexts.get(&tid).map(|context| context.regs.fs_base)

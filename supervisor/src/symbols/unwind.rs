@@ -76,7 +76,8 @@ impl Tables {
         let segments = table(header.e_phoff, header.e_phnum, header.e_phentsize)?;
         let segments = ProgramHeader::parse(&segments, 0, header.e_phnum.into(), context).ok()?;
         let sections = table(header.e_shoff, header.e_shnum, header.e_shentsize).unwrap_or_default();
-        let sections = SectionHeader::parse(&sections, 0, header.e_shnum.into(), context).unwrap_or_default();
+        let sections =
+            SectionHeader::parse_from(&sections, 0, header.e_shnum.into(), context).unwrap_or_default();
         let names = sections
             .get(usize::from(header.e_shstrndx))
             .and_then(|names| bytes(names.sh_offset, names.sh_size))

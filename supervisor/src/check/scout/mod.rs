@@ -34,7 +34,7 @@ use crate::watched::{Place, Watched};
 use explore::Choice;
 use race::{Side, Stacks};
 use scheduler::Scheduler;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use walker::Walker;
@@ -73,6 +73,10 @@ pub struct Known {
     in_locks: HashMap<Place, bool>,
     /// Violations, one of each kind.
     met: Vec<Met>,
+    /// Accesses that only the order in which a lock was taken has kept apart so far: another schedule may show that nothing orders them.
+    doubtful: HashSet<Place>,
+    /// Where atomic objects are stored to by plain instructions, which other processors may see late: in words, one for each place.
+    weak: BTreeMap<Place, String>,
 }
 
 /// What one walk finds.
@@ -125,9 +129,14 @@ impl Known {
         })
     }
 
+    /// Is another order of this access worth a try?
+    fn is_interesting(&self, place: Place) -> bool {
+        self.is_watched(place) || self.doubtful.contains(&place)
+    }
+
     /// How much it is that a search depends on.
     fn size(&self) -> usize {
-        self.watched.len() + self.races.len() + self.uses.len()
+        self.watched.len() + self.races.len() + self.uses.len() + self.doubtful.len()
     }
 
     fn take(&mut self, found: Findings) {
@@ -181,7 +190,7 @@ impl Scout {
         let first = self.walks;
         let mut news = first;
         while self.walks < first + MOST_WALKS {
-            let nothing = self.known.watched.is_empty();
+            let nothing = self.known.watched.is_empty() && self.known.doubtful.is_empty();
             let patience = if nothing { WALKS } else { MORE_WALKS };
             if self.walks >= news + patience || self.options.bounds.is_over() || self.is_alone {
                 break;
@@ -232,6 +241,18 @@ impl Scout {
     /// Violations that walks have run into, one of each kind.
     pub fn met(&self) -> &[Met] {
         &self.known.met
+    }
+
+    /// What a search cannot show: that stores with less than sequentially consistent order are seen late, or in another order.
+    pub fn weak_note(&self) -> Option<String> {
+        let (_, first) = self.known.weak.first_key_value()?;
+        let more = match self.known.weak.len() - 1 {
+            0 => String::new(),
+            n => format!(" (and {n} more)"),
+        };
+        Some(format!(
+            "the atomic store at {first}{more} has relaxed or release order: explored under sequential consistency, that others see it later is not"
+        ))
     }
 
     /// What a search is to park at.

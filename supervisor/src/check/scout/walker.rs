@@ -72,7 +72,7 @@ impl Walker {
         self.system.session()?.allow_stops(STOPS);
         while course.path.len() < STEPS as usize && found.violations.is_empty() {
             let session = self.system.execution()?;
-            let Some(tid) = scheduler.next(session, &known.watched) else {
+            let Some(tid) = scheduler.next(session, known) else {
                 break;
             };
             tracing::trace!(tid, access = ?session.watching(tid), "a step of a walk");

@@ -359,7 +359,7 @@ impl Link {
         let told = self.sent + waiting;
         let Some(diag) = diag else { return waiting };
         match &self.socket {
-            Socket::Udp(_) | Socket::Correspondent(..) => 0,
+            Socket::Udp(_) | Socket::Correspondent(..) | Socket::Gone => 0,
             Socket::Unix(_) => match diag.unix_unread(self.inode) {
                 Ok(Some(unread)) => u64::from(unread) + waiting,
                 Ok(None) => told,

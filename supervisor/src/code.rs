@@ -10,8 +10,8 @@ pub use areas::pages;
 
 use crate::error::Failure;
 use crate::hooks::{
-    GpRegs, Gpr, LibraryFn, ModuleRole, PlanCache, Preempt, ScratchLayout, Site, SiteKind, Streams,
-    library_entries,
+    GpRegs, Gpr, LibraryFn, ModulePlan, ModuleRole, PlanCache, Preempt, ScanError, ScratchLayout, Site,
+    SiteKind, Streams,
 };
 use crate::watched::Watched;
 use goblin::container::{Container, Ctx, Endian};
@@ -80,7 +80,7 @@ impl Installed {
 }
 
 impl Code {
-    pub fn new(preempt: Preempt, watched: Arc<Watched>, with_stacks: bool) -> Self {
+    pub fn new(preempt: Preempt, watched: Arc<Watched>, plans: PlanCache, with_stacks: bool) -> Self {
         Self {
             // Nothing to look for is nothing to read the code for.
             preempt: match preempt {
@@ -89,7 +89,7 @@ impl Code {
             },
             watched,
             with_stacks,
-            plans: PlanCache::new(),
+            plans,
             layout: ScratchLayout::new(),
             sites: Arc::default(),
             withdrawn: Arc::default(),
@@ -120,6 +120,11 @@ impl Code {
         }
         self.write(task, u64::MIN..u64::MAX)?;
         Ok(true)
+    }
+
+    /// Are there, or were there, several threads?
+    pub fn is_armed(&self) -> bool {
+        self.armed
     }
 
     /// Is the `int3` of this site in the code, or only its place reserved?
@@ -224,14 +229,9 @@ impl Code {
             is_libc: is_libc(path),
             is_own,
         });
-        let role = if is_own {
-            ModuleRole::Own
-        } else {
-            ModuleRole::System
-        };
+        let role = role_of(is_own);
         let plan = self
-            .plans
-            .plan(file, role, self.preempt)
+            .plan(file, role)
             .map_err(|error| Failure::unsupported(format!("{}: {error}", path.display())))?;
         if let Some(streams) = plan.streams {
             self.streams = Streams {
@@ -254,9 +254,20 @@ impl Code {
         self.install(task, &range, &sites, bias)
     }
 
+    /// What there is to hook in a file. Walks and searches differ in the program's own code: that of libraries, which is much more, is read once.
+    fn plan(&self, path: &Path, role: ModuleRole) -> Result<Arc<ModulePlan>, ScanError> {
+        let mode = match (role, self.preempt) {
+            (ModuleRole::System, Preempt::Sync | Preempt::Auto) => Preempt::Memory,
+            (_, preempt) => preempt,
+        };
+        self.plans.plan(path, role, mode)
+    }
+
     fn is_wanted(&self, site: &Site, address: u64) -> bool {
-        let SiteKind::Memory(accesses) = site.kind else {
-            return true;
+        let accesses = match site.kind {
+            SiteKind::Memory(accesses) => accesses,
+            SiteKind::Join => return self.preempt == Preempt::Memory,
+            _ => return true,
         };
         if self.watched.instructions.contains(&address) {
             return true;
@@ -268,54 +279,63 @@ impl Code {
     fn hook_library(&mut self, task: &mut Stopped) -> Result<(), Failure> {
         let mut entries: BTreeMap<u64, LibraryFn> = BTreeMap::new();
         for module in self.modules.iter() {
-            let Ok(file) = std::fs::read(&module.file) else {
+            let Ok(plan) = self.plan(&module.file, role_of(module.is_own)) else {
                 continue;
             };
-            let found = library_entries(&file, module.is_libc);
+            let found = &plan.library;
             entries.extend(
                 found
-                    .entries
+                    .entries(module.is_libc)
                     .iter()
                     .map(|(entry, function)| (entry.wrapping_add(module.bias), *function)),
             );
-            for (slot, function) in found.slots {
+            for (slot, function) in &found.slots {
                 if let Ok(entry) = task.memory().read_u64(slot.wrapping_add(module.bias)) {
-                    entries.entry(entry).or_insert(function);
+                    entries.entry(entry).or_insert(*function);
                 }
             }
         }
         // Only the C library's own: how long a block of another allocator is cannot be read off it, and what is in no module is not bound yet.
         entries.retain(|entry, _| !self.sites.contains_key(entry) && self.is_libc(*entry));
-        for (entry, function) in entries {
-            self.hook_entry(task, entry, function)?;
+        for module in Arc::clone(&self.modules).iter() {
+            let inside: Vec<(u64, LibraryFn)> = entries
+                .range(module.range.clone())
+                .map(|(entry, function)| (*entry, *function))
+                .collect();
+            if !inside.is_empty() {
+                self.reserve(task, module.range.clone(), inside.len(), None)?;
+                self.hook_entries(task, &inside)?;
+            }
         }
         Ok(())
     }
 
-    fn hook_entry(&mut self, task: &mut Stopped, entry: u64, function: LibraryFn) -> Result<(), Failure> {
-        let mut code = [0; 15];
-        let available = task.memory().read_up_to(entry, &mut code)?;
-        let code = &code[..available];
-        let decoded = iced_x86::Decoder::with_ip(64, code, entry, iced_x86::DecoderOptions::NONE).decode();
-        let Some(&original) = code.first().filter(|_| !decoded.is_invalid()) else {
-            return Ok(());
-        };
-        self.reserve(task, entry..entry + 1, 1, None)?;
-        // One that cannot be displaced is not seen.
-        let Ok(placed) = self.layout.place(entry, code) else {
-            return Ok(());
-        };
-        areas::write_slots(task, &[(placed.slot, placed.bytes)])?;
-        Arc::make_mut(&mut self.sites).insert(
-            entry,
-            Installed {
+    /// Hooks functions at their entries. Room for the displaced instructions was made.
+    fn hook_entries(&mut self, task: &mut Stopped, entries: &[(u64, LibraryFn)]) -> Result<(), Failure> {
+        let mut slots = Vec::with_capacity(entries.len());
+        for &(entry, function) in entries {
+            let mut code = [0; 15];
+            let available = task.memory().read_up_to(entry, &mut code)?;
+            let code = &code[..available];
+            let decoded =
+                iced_x86::Decoder::with_ip(64, code, entry, iced_x86::DecoderOptions::NONE).decode();
+            let Some(&original) = code.first().filter(|_| !decoded.is_invalid()) else {
+                continue;
+            };
+            // One that cannot be displaced is not seen.
+            let Ok(placed) = self.layout.place(entry, code) else {
+                continue;
+            };
+            slots.push((placed.slot, placed.bytes));
+            let site = Installed {
                 kind: SiteKind::Library(function),
                 len: decoded.len() as u8,
                 slot: placed.slot,
                 original,
-            },
-        );
-        Ok(())
+            };
+            Arc::make_mut(&mut self.sites).insert(entry, site);
+        }
+        areas::write_slots(task, &slots)
     }
 
     /// Puts an `int3` on any one instruction: where the displaced one is, and the byte that was replaced. `None` if there
@@ -396,6 +416,14 @@ impl Code {
             task.memory().write_forced(page, &bytes)?;
         }
         Ok(())
+    }
+}
+
+fn role_of(is_own: bool) -> ModuleRole {
+    if is_own {
+        ModuleRole::Own
+    } else {
+        ModuleRole::System
     }
 }
 

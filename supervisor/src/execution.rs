@@ -162,6 +162,7 @@ impl Execution {
             inputs: self.session.host().inputs(),
             machine: Machine::this(),
             watched: (*options.watched).clone(),
+            lent: options.walk.as_ref().map(|walk| (*walk.lent).clone()),
             faults: options.faults.calls.bits(),
             recover: Vec::new(),
         })

@@ -1,5 +1,6 @@
 //! The JSON result, as CLI.md documents it.
 
+use crate::check::by_preemption::ByPreemption;
 use crate::check::coverage::Covered;
 use crate::check::recovery::Recovered;
 use crate::check::scout::Race;
@@ -26,6 +27,8 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
     pub outcomes: Vec<Outcome>,
+    /// Those of them that only a preemption brings about, with how they differ from what there is without one.
+    pub by_preemption: Vec<ByPreemption>,
     /// What the verdict covers, and what it assumes.
     pub coverage: Covered,
     /// Accesses to memory that nothing orders.

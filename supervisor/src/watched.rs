@@ -47,6 +47,8 @@ impl Watched {
 pub enum Place {
     /// By this instruction.
     Instruction(u64),
+    /// By this atomic instruction, which is a parking point in any case.
+    Atomic(u64),
     /// By a library function that returns to here in the program's own code.
     Call(u64),
     /// By the kernel, for a call that returns to here in the program's own code.
@@ -57,14 +59,17 @@ impl Place {
     /// The address, which for calls is the one behind them.
     pub fn address(self) -> u64 {
         match self {
-            Place::Instruction(address) | Place::Call(address) | Place::Kernel(address) => address,
+            Place::Instruction(address)
+            | Place::Atomic(address)
+            | Place::Call(address)
+            | Place::Kernel(address) => address,
         }
     }
 
     /// The address that belongs to the source line of the access.
     pub fn lookup(self) -> u64 {
         match self {
-            Place::Instruction(address) => address,
+            Place::Instruction(address) | Place::Atomic(address) => address,
             Place::Call(address) | Place::Kernel(address) => address.saturating_sub(1),
         }
     }

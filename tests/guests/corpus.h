@@ -23,7 +23,7 @@ typedef void *(*body)(void *);
 #define COND(name) static pthread_cond_t name = PTHREAD_COND_INITIALIZER
 
 // Starts all, waits for all.
-static void together(const body *bodies, int count) {
+__attribute__((unused)) static void together(const body *bodies, int count) {
     pthread_t threads[8];
     for (int i = 0; i < count; i++)
         pthread_create(&threads[i], NULL, bodies[i], (void *)(long)i);

@@ -22,6 +22,8 @@ fn the_benches_run() {
         "rewind",
         "fork",
         "workers",
+        "small programs",
+        "larger programs",
         "256 MB",
     ] {
         let named = |row: &&Value| row["name"].as_str().is_some_and(|name| name.contains(about));

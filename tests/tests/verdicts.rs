@@ -1,12 +1,14 @@
 //! What a verdict is worth: whatever was seen decides it, and what it does not cover is said.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::PathBuf;
 use tracefork_tests::command_under_test;
+use tracefork_tests::directives::End;
 use tracefork_tests::guests;
 use tracefork_tests::observe::{Invocation, Scratch};
-use tracefork_tests::supervised::Tracefork;
+use tracefork_tests::process;
+use tracefork_tests::supervised::{TIME_LIMIT, Tracefork};
 
 fn program(source: &str, flags: &[&str]) -> Result<PathBuf> {
     guests::one(source)?.build_with(flags)
@@ -78,4 +80,53 @@ fn a_deadlock_of_some_threads_is_found_though_the_program_ends() -> Result<()> {
     let timed = check("other/partial_deadlock.c", &["-DTIMEDLOCK"], &[])?;
     ensure!(timed["verdict"] == "ok", "{timed}");
     Ok(())
+}
+
+/// A check whose search sees next to nothing, so that only the walks before it can find something; and its trace, replayed.
+fn found_by_walks(source: &str, kind: &str) -> Result<()> {
+    let invocation = Invocation {
+        program: program(source, &[])?,
+        args: Vec::new(),
+        stdin: Vec::new(),
+    };
+    let scratch = Scratch::new()?;
+    let tracefork = Tracefork::new(command_under_test!());
+    let checked = tracefork.check(&invocation, &["--max-states", "3"], &scratch)?;
+    violated(&checked.result, kind)?;
+    ensure!(checked.finished.end == End::Exit(1), "{:?}", checked.finished.end);
+    let trace = checked.result["violations"][0]["trace"]
+        .as_str()
+        .context("a trace")?;
+    let mut replay = tracefork.command(&scratch.work());
+    replay.args(["replay", trace]);
+    let replayed = process::run(replay, TIME_LIMIT)?;
+    let said = String::from_utf8_lossy(&replayed.stderr);
+    ensure!(said.contains("all as recorded"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn what_only_a_walk_meets_is_a_violation_that_replays() -> Result<()> {
+    found_by_walks("check/freed_text_buggy.c", "use-after-free")?;
+    found_by_walks("check/release_acquire_buggy.c", "assert")
+}
+
+#[test]
+fn what_takes_more_preemptions_than_the_bound_is_a_warning() -> Result<()> {
+    let result = check(
+        "check/release_acquire_buggy.c",
+        &[],
+        &["--bound-preemptions", "0"],
+    )?;
+    ensure!(result["verdict"] == "incomplete", "{result}");
+    ensure!(
+        says(&result, "warnings", "more than --bound-preemptions allows"),
+        "{result}"
+    );
+    let bounded = check(
+        "check/release_acquire_buggy.c",
+        &[],
+        &["--bound-preemptions", "2"],
+    )?;
+    violated(&bounded, "assert")
 }

@@ -12,6 +12,8 @@ use syscall_model::{Errno, Sysno};
 
 /// Transitions that minimisation may execute: enough to prove small counterexamples minimal.
 pub const EFFORT: u64 = 20_000;
+/// The same for what a walk has met: there are many more schedules, and the least of them is not asked for.
+pub const WALK_EFFORT: u64 = 6_000;
 
 /// A violation with the schedule that shows it best.
 pub struct Counterexample {
@@ -109,6 +111,7 @@ impl Maker<'_> {
             inputs,
             machine: Machine::this(),
             watched: (*self.options.watched).clone(),
+            lent: self.options.walk.as_ref().map(|walk| (*walk.lent).clone()),
             faults: self.options.faults.calls.bits(),
             recover: system
                 .recovery()

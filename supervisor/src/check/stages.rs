@@ -96,9 +96,10 @@ pub fn plan(config: &Config, asking: Asking) -> Vec<Config> {
 }
 
 /// Makes the searches of a plan. What the last one says counts; its outcomes and violations are joined by those of the others, which are as real.
-/// `between` is asked after the first of several; if it says so, that was all.
+/// `between` is asked after the first of several; if it says so, that was all. If as many violations are `known` as are wanted, there is one short search only.
 pub fn run(
     stages: &[Config],
+    known: usize,
     search: impl Fn(Config) -> Result,
     mut between: impl FnMut(&Result) -> bool,
 ) -> Option<Result> {
@@ -114,8 +115,12 @@ pub fn run(
             so_far.by_chance.append(&mut result.violations);
             so_far.learn(result);
         }
+        let is_known = stage
+            .max_violations
+            .is_some_and(|wanted| known.max(so_far.by_chance.len()) >= wanted);
+        let stage = &if is_known { quick(stage) } else { stage.clone() };
         let result = in_rounds(stage, is_last, &mut so_far, &search);
-        let is_decided = is_last || !is_cut_by_us(&result) || (number == 0 && between(&result));
+        let is_decided = is_last || is_known || !is_cut_by_us(&result) || (number == 0 && between(&result));
         so_far.learn(result);
         if is_decided {
             break;
@@ -235,8 +240,11 @@ impl Past {
     fn into_result(self) -> Option<Result> {
         let mut result = self.last?;
         result.learned = self.learned;
-        if result.violations.is_empty() {
+        if result.violations.is_empty() && !self.by_chance.is_empty() {
             add_violations(&mut result, self.by_chance);
+            if result.failure.is_none() {
+                result.coverage = Coverage::Incomplete(Limit::Violations);
+            }
         }
         Some(result)
     }
@@ -251,6 +259,18 @@ fn trial(config: &Config) -> Config {
         max_violations: None,
         limits: Limits {
             steps: Some(TRIAL),
+            ..config.limits.clone()
+        },
+        ..config.clone()
+    }
+}
+
+/// A violation is known: the search may show it in its own order, and more simply, if that does not take long.
+fn quick(config: &Config) -> Config {
+    let steps = config.limits.steps.map_or(SHORT, |steps| steps.min(SHORT));
+    Config {
+        limits: Limits {
+            steps: Some(steps),
             ..config.limits.clone()
         },
         ..config.clone()

@@ -164,6 +164,11 @@ impl CheckSystem {
         }
     }
 
+    /// The execution, to look at.
+    pub fn execution(&self) -> Result<&Session, Failure> {
+        self.session.as_ref().ok_or_else(gone)
+    }
+
     /// The execution, for whatever the caller does with it.
     pub fn session(&mut self) -> Result<&mut Session, Failure> {
         self.known = false;

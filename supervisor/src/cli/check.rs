@@ -1,240 +1,31 @@
 //! `tracefork check`: every schedule.
 
+pub use super::check_args::{Args, CheckpointArg, ExpectedExit, ProgressArg, ReduceArg, SearchArg};
 use super::faults::{self, FaultArg};
-use super::peers::PeerArgs;
-use super::run::{SutArgs, session_options, write_json};
+use super::run::{session_options, write_json};
 use super::{PreemptArg, patience, verdict, warnings};
+use crate::check::by_preemption::{self, ByPreemption};
 use crate::check::counterexample::{self, Counterexample};
 use crate::check::coverage;
 use crate::check::graph::Graph;
 use crate::check::progress::Display;
-use crate::check::scout::Scout;
+use crate::check::rounds::Rounds;
+use crate::check::scout::{Met, Scout};
 use crate::check::stages::{self, Asking};
 use crate::check::suppressions::Suppressions;
 use crate::check::suspicions::Suspicions;
 use crate::check::{CheckSystem, CheckpointChoice, Judge, Properties};
 use crate::cores::Core;
 use crate::error::{ExitCode, Failure};
-use crate::network::Peers;
 use crate::report::{self, Report};
 use crate::session::Options;
 use crate::watchdog;
-use clap::ValueEnum;
-use explore::{Audit, Config, Limits, Reduction, Search, SearchResult, Strategy};
+use explore::{Audit, Config, Coverage, Limit, Limits, Reduction, Search, SearchResult, Strategy};
 use peers::CacheMode;
-use regex::bytes::Regex;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-#[derive(clap::Args)]
-#[command(after_help = "\
-Examples: tracefork check -- ./program ARGS
-          tracefork check --client '2*curl -s http://{addr}/' --bound-preemptions 2 -- ./server --threads 2
-          tracefork check --server 'python3 -m http.server 8000' --expect-exit 0 -- ./client
-          tracefork check --preempt memory --time-limit 5m --json result.json -- ./program")]
-pub struct Args {
-    #[command(flatten)]
-    pub sut: SutArgs,
-    #[command(flatten)]
-    pub peers: PeerArgs,
-    /// The order of the search.
-    #[arg(long, value_enum, default_value = "dfs")]
-    pub search: SearchArg,
-    /// Which schedules to leave out because others show the same.
-    #[arg(long, value_enum, default_value = "auto")]
-    pub reduce: ReduceArg,
-    /// Stateless: every path, no visited set.
-    #[arg(long)]
-    pub no_hash: bool,
-    /// How to go back to an earlier state.
-    #[arg(long, value_enum, default_value = "auto")]
-    pub checkpoint: CheckpointArg,
-    /// Memory that does not identify a state (repeatable).
-    #[arg(long, value_name = "SYMBOL|SECTION|ADDR+LEN")]
-    pub aux: Vec<String>,
-    /// At most N preemptions per schedule.
-    #[arg(long, value_name = "N")]
-    pub bound_preemptions: Option<u32>,
-    /// Stop after N states.
-    #[arg(long, value_name = "N")]
-    pub max_states: Option<u64>,
-    /// Cut paths after N steps.
-    #[arg(long, value_name = "N")]
-    pub max_depth: Option<u32>,
-    /// Stop after this time, for example 30s.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
-    pub time_limit: Option<Duration>,
-    /// Stop at this much memory, for example 2G.
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub memory_limit: Option<u64>,
-    /// At most N live checkpoints; beyond, states are re-reached by execution.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub max_checkpoints: usize,
-    /// Do not stop at the first violation.
-    #[arg(long)]
-    pub keep_going: bool,
-    /// Stop after N different violations.
-    #[arg(long, value_name = "N", conflicts_with = "keep_going")]
-    pub max_violations: Option<usize>,
-    /// The exit status that every schedule must have; any accepts all.
-    #[arg(long, value_name = "CODE|any", value_parser = parse_expected_exit)]
-    pub expect_exit: Option<ExpectedExit>,
-    /// No output may match (repeatable).
-    #[arg(long, value_name = "REGEX", value_parser = parse_regex)]
-    pub forbid: Vec<Regex>,
-    /// Every output must match (repeatable).
-    #[arg(long, value_name = "REGEX", value_parser = parse_regex)]
-    pub require: Vec<Regex>,
-    /// Nothing that a peer is sent may match (repeatable).
-    #[arg(long, value_name = "REGEX", value_parser = parse_regex)]
-    pub forbid_sent: Vec<Regex>,
-    /// Something that a peer is sent must match (repeatable).
-    #[arg(long, value_name = "REGEX", value_parser = parse_regex)]
-    pub require_sent: Vec<Regex>,
-    /// The exit status that every client must have, if it ends.
-    #[arg(long, value_name = "CODE")]
-    pub expect_client_exit: Option<i32>,
-    /// Data races are violations also where --preempt is not memory.
-    #[arg(long)]
-    pub races: bool,
-    /// Data races that are known and not to be told of: lines of the form race:PATTERN, as for ThreadSanitizer.
-    #[arg(long, value_name = "FILE")]
-    pub suppressions: Option<PathBuf>,
-    /// What the environment may do to the program besides what it must (repeatable, or a list): timeout (a timed wait ends early), refused and
-    /// reset (connections), short-read and short-write (one byte of a stream), eintr (a call that waits is interrupted), loss, duplicate and reorder
-    /// (datagrams), nospace and ioerror (files), nomemory, nofiles, signal=NAME (from outside, at any point), kill (as by SIGKILL), power (only what was synced is sure to be on disk). Example:
-    /// --faults short-read,reset,signal=TERM
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub faults: Vec<FaultArg>,
-    /// After kill or power: run this command on the files as they are then. It has to end with status 0; --forbid and --require are for its
-    /// output too. Example: --recover 'sqlite3 data.db "PRAGMA integrity_check"'
-    #[arg(long, value_name = "CMD")]
-    pub recover: Option<String>,
-    /// Files that are part of the outcomes, if the program changes them (repeatable): paths, absolute or below the working directory, with
-    /// wildcards. Example: --files 'out/*.txt'
-    #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
-    pub files: Vec<globset::Glob>,
-    /// None of those files may match at the end (repeatable).
-    #[arg(long, value_name = "REGEX", value_parser = parse_regex, requires = "files")]
-    pub forbid_file: Vec<Regex>,
-    /// One of those files must match at the end (repeatable).
-    #[arg(long, value_name = "REGEX", value_parser = parse_regex, requires = "files")]
-    pub require_file: Vec<Regex>,
-    /// At most N faults in one execution.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub fault_budget: u32,
-    /// Workers.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub jobs: u32,
-    /// Seed for random choices.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub seed: u64,
-    /// Schedules for --search random and pct.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub walks: u64,
-    /// Where counterexamples go.
-    #[arg(long, value_name = "DIR", default_value = "tracefork-out")]
-    pub trace_dir: PathBuf,
-    /// Write the result as JSON to FILE, - for standard output.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write the explored states and transitions to FILE: a page if it ends in .html, otherwise for Graphviz (dot -Tsvg FILE).
-    #[arg(long, value_name = "FILE")]
-    pub graph: Option<PathBuf>,
-    /// Write the communication trees, all that was said to peers and by them, with hits and misses, to FILE: a page if it ends in .html,
-    /// for Graphviz if in .dot, otherwise as text. Example: --tree trees.html
-    #[arg(long, value_name = "FILE")]
-    pub tree: Option<PathBuf>,
-    /// Progress on standard error.
-    #[arg(long, value_enum, default_value = "auto")]
-    pub progress: ProgressArg,
-    /// The program and its arguments.
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
-    pub command: Vec<OsString>,
-}
-
-/// Searches that are made with what walks have found after the one before.
-const ROUNDS: u32 = 3;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SearchArg {
-    Dfs,
-    Bfs,
-    Random,
-    Pct,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ReduceArg {
-    Auto,
-    None,
-    Sleep,
-    Dpor,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CheckpointArg {
-    Auto,
-    Fork,
-    Rewind,
-    /// Execute again from the start.
-    None,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProgressArg {
-    Auto,
-    Never,
-    Always,
-}
-
-/// `--expect-exit`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExpectedExit {
-    Any,
-    Code(i32),
-}
-
-fn parse_expected_exit(text: &str) -> Result<ExpectedExit, String> {
-    match text {
-        "any" => Ok(ExpectedExit::Any),
-        _ => text
-            .parse()
-            .map(ExpectedExit::Code)
-            .map_err(|_| format!("{text}: not an exit status, nor any")),
-    }
-}
-
-fn parse_glob(text: &str) -> Result<globset::Glob, String> {
-    globset::Glob::new(text).map_err(|e| e.to_string())
-}
-
-fn parse_regex(text: &str) -> Result<Regex, String> {
-    Regex::new(text).map_err(|e| e.to_string())
-}
-
-/// `2G`, `512M`, `100k`, or bytes.
-fn parse_size(text: &str) -> Result<u64, String> {
-    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let shift = match unit.trim_end_matches(['i', 'B']).to_ascii_lowercase().as_str() {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        _ => return Err(format!("unknown unit {unit}: use k, M, G or T")),
-    };
-    let number: u64 = digits
-        .parse()
-        .map_err(|_| format!("{text}: not a size, for example 2G"))?;
-    number
-        .checked_mul(1 << shift)
-        .ok_or_else(|| format!("{text}: too large"))
-}
 
 pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     check(args, quiet).inspect_err(|failure| write_error(args.json.as_deref(), args.seed, failure))
@@ -294,54 +85,28 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
             bounds: patience::of_search(args.time_limit.map(|limit| limit / 4), &stop),
             ..options.clone()
         },
+        judge(args, &options)?,
+        checkpoints(args),
         args.seed,
     );
-    let is_scouted = matches!(args.sut.preempt, PreemptArg::Auto | PreemptArg::Memory);
-    // Walks ask nobody anything: with peers they are made when a search has found out what these say.
-    if is_scouted && !args.peers.any() {
-        scout.walk(&Peers::nobody());
-    }
     let suspicions = Suspicions::default();
-    let mut rounds = 0;
-    let mut result = loop {
-        rounds += 1;
-        options.watched = scout.watched();
-        let bounded = Options {
-            bounds: bounds.clone(),
-            ..options.clone()
-        };
-        let setting = Setting {
-            args,
-            options: &bounded,
-            stop: &stop,
-            backend: &backend,
-            graph: graph.as_ref(),
-            suspicions: &suspicions,
-            quiet,
-        };
-        let search = |config| setting.search(config);
-        let mut may_go_on = |result: &SearchResult<CheckSystem>| {
-            // Steps that do more than they announce are a sign of memory that is shared; and where some is, there may be more.
-            let has_peers = options.peers.in_use();
-            let may_be_more = !result.learned.is_empty() || !options.watched.is_empty() || has_peers;
-            let is_open = result.violations.is_empty() && result.failure.is_none() && !bounds.is_over();
-            let is_due = is_scouted && may_be_more && is_open && rounds < ROUNDS;
-            Ok::<_, Failure>(is_due && scout.walk(&options.peers.recorded_so_far()?))
-        };
-        let mut begins_anew = Ok(false);
-        let between = |result: &SearchResult<CheckSystem>| {
-            if options.peers.in_use() {
-                begins_anew = may_go_on(result);
-            }
-            !matches!(begins_anew, Ok(false))
-        };
-        let Some(result) = stages::run(&stages, search, between) else {
-            return Err(Failure::unsupported("there is nothing to search"));
-        };
-        if !(begins_anew? || may_go_on(&result)?) {
-            break result;
-        }
+    let setting = Setting {
+        args,
+        stop: &stop,
+        backend: &backend,
+        graph: graph.as_ref(),
+        suspicions: &suspicions,
+        quiet,
     };
+    let rounds = Rounds {
+        stages: &stages,
+        bounds: &bounds,
+        is_scouted: matches!(args.sut.preempt, PreemptArg::Auto | PreemptArg::Memory),
+        has_peers: args.peers.any(),
+    };
+    let mut result = rounds.run(&mut options, &mut scout, &|options, config| {
+        setting.search(options, config)
+    })?;
     drop(watchdog);
     // What comes now has bounds of its own.
     options.peers.set_patience(peers::Patience::default());
@@ -361,27 +126,41 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
             .truncate(args.max_violations.unwrap_or(usize::MAX));
         is_suspicion = !result.violations.is_empty();
     }
+    let met = met_by_walks(args, &scout, &mut result);
     // What was found before stays found.
     let failed_later = match result.failure.take().map(search_failure) {
-        Some(failure) if result.violations.is_empty() => return Err(failure),
+        Some(failure) if result.violations.is_empty() && met.is_empty() => return Err(failure),
         failure => failure.map(|failure| format!("the search failed after that: {}", failure.reason)),
     };
     if let (Some(graph), Some(path)) = (&graph, &args.graph) {
         let bad = result.violations.iter().map(|found| found.path.as_slice());
         super::pictures::write_graph(path, graph, &bad.collect::<Vec<_>>())?;
     }
-    let found = counterexamples(args, &options, &result, is_suspicion)?;
+    let mut found = counterexamples(args, &options, &result, is_suspicion)?;
+    let mut beyond = Vec::new();
+    for met in &met {
+        let made = counterexample_of_walk(args, &options, met)?;
+        match args.bound_preemptions.filter(|bound| made.preemptions > *bound) {
+            Some(_) => beyond.push(warnings::of_beyond(&made)),
+            None => found.push(made),
+        }
+    }
     let mut report = verdict::report(args.seed, &result, &found, backend);
     report.cache = cache;
+    if found.is_empty() && asking != Asking::EachTime {
+        report.by_preemption = by_preemption(args, &options, &result, &report.outcomes, &stop)?;
+    }
     report.coverage = coverage::covered(asked(args), &config(args), &result.plan, result.coverage);
     report.warnings.extend(match args.expect_exit {
         Some(ExpectedExit::Any) => Vec::new(),
         Some(ExpectedExit::Code(_)) => warnings::of_output(&report.outcomes),
         None => warnings::of_outcomes(&report.outcomes),
     });
+    report.warnings.extend(beyond);
     report.warnings.extend(super::peers::warnings(&options.peers));
     report.warnings.extend(suspicions.warnings());
     report.notes.extend(suspicions.notes());
+    report.notes.extend(scout.weak_note());
     report.races = scout.races();
     report.races.retain(|race| !suppressions.hide_race(race));
     report.warnings.extend(warnings::of_races(&report.races));
@@ -442,7 +221,6 @@ fn search_failure(failure: explore::Failure<Failure>) -> Failure {
 /// What all searches of one check have in common.
 struct Setting<'a> {
     args: &'a Args,
-    options: &'a Options,
     stop: &'a AtomicBool,
     backend: &'a Mutex<String>,
     graph: Option<&'a Graph>,
@@ -451,7 +229,7 @@ struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    fn search(&self, config: Config) -> SearchResult<CheckSystem> {
+    fn search(&self, options: &Options, config: Config) -> SearchResult<CheckSystem> {
         let is_trial = config.audit == Audit::Only || matches!(config.strategy, Strategy::Straight { .. });
         let mut search = Search::new(config)
             .stop_flag(self.stop)
@@ -462,7 +240,7 @@ impl Setting<'_> {
         }
         let display = Display::start(search.progress(), self.args.progress, self.quiet);
         let result = search.run(|worker| {
-            let mut options = self.options.clone();
+            let mut options = options.clone();
             // Supervisor and task of one worker share a core, each worker has its own.
             if worker > 0 {
                 options.core = Some(Core::take());
@@ -489,7 +267,7 @@ fn resident_bytes() -> u64 {
         * PAGE
 }
 
-fn system(args: &Args, options: Options) -> Result<CheckSystem, Failure> {
+fn judge(args: &Args, options: &Options) -> Result<Judge, Failure> {
     let properties = Properties {
         expect_exit: match args.expect_exit {
             Some(ExpectedExit::Code(code)) => Some(code),
@@ -504,18 +282,25 @@ fn system(args: &Args, options: Options) -> Result<CheckSystem, Failure> {
         suspicions: false,
         suppressions: suppressions(args)?,
     };
-    let choice = match args.checkpoint {
+    Ok(Judge {
+        properties,
+        recovery: faults::recovery(args.recover.as_deref(), options)?,
+        files: faults::left_files(&args.files, &args.forbid_file, &args.require_file)?,
+    })
+}
+
+fn checkpoints(args: &Args) -> CheckpointChoice {
+    match args.checkpoint {
         CheckpointArg::Auto => CheckpointChoice::Auto,
         CheckpointArg::Fork => CheckpointChoice::Fork,
         CheckpointArg::Rewind => CheckpointChoice::Rewind,
         CheckpointArg::None => CheckpointChoice::None,
-    };
-    let judge = Judge {
-        properties,
-        recovery: faults::recovery(args.recover.as_deref(), &options)?,
-        files: faults::left_files(&args.files, &args.forbid_file, &args.require_file)?,
-    };
-    let system = CheckSystem::new(options, judge, choice);
+    }
+}
+
+fn system(args: &Args, options: Options) -> Result<CheckSystem, Failure> {
+    let judge = judge(args, &options)?;
+    let system = CheckSystem::new(options, judge, checkpoints(args));
     let system = system.peers(args.peers.any());
     Ok(system.auxiliary(&args.aux))
 }
@@ -581,6 +366,27 @@ fn asked(args: &Args) -> coverage::Asked {
     }
 }
 
+/// Outcomes that only a preemption brings about.
+fn by_preemption(
+    args: &Args,
+    options: &Options,
+    result: &SearchResult<CheckSystem>,
+    outcomes: &[report::Outcome],
+    stop: &AtomicBool,
+) -> Result<Vec<ByPreemption>, Failure> {
+    let Some(config) = by_preemption::search(&config(args), result) else {
+        return Ok(Vec::new());
+    };
+    let options = Options {
+        bounds: patience::of_minimisation(),
+        ..options.clone()
+    };
+    let without = Search::new(config)
+        .stop_flag(stop)
+        .run_one(&mut system(args, options)?);
+    Ok(by_preemption::compare(outcomes, &without))
+}
+
 fn counterexamples(
     args: &Args,
     options: &Options,
@@ -613,4 +419,50 @@ fn counterexamples(
         );
     }
     Ok(found)
+}
+
+/// What walks have run into and the search has not come to: violations all the same, as many as are wanted.
+fn met_by_walks(args: &Args, scout: &Scout, result: &mut SearchResult<CheckSystem>) -> Vec<Met> {
+    let wanted = if args.keep_going {
+        usize::MAX
+    } else {
+        args.max_violations.unwrap_or(1)
+    };
+    let is_known = |met: &Met| {
+        let mut kinds = result.violations.iter().map(|found| found.violation.kind);
+        kinds.any(|kind| kind == met.violation.kind)
+    };
+    let met = scout.met().iter().filter(|met| !is_known(met)).cloned();
+    let met: Vec<Met> = met.take(wanted.saturating_sub(result.violations.len())).collect();
+    // Within a bound on preemptions they may not count.
+    if !met.is_empty() && args.bound_preemptions.is_none() {
+        result.coverage = Coverage::Incomplete(Limit::Violations);
+    }
+    met
+}
+
+fn counterexample_of_walk(args: &Args, options: &Options, met: &Met) -> Result<Counterexample, Failure> {
+    let options = met.options(options);
+    let maker = counterexample::Maker {
+        options: &options,
+        seed: args.seed,
+        is_only: true,
+        directory: &args.trace_dir,
+        keep_env: args.sut.keep_env,
+    };
+    let make = |bounds, effort| {
+        let options = Options {
+            bounds,
+            ..options.clone()
+        };
+        maker.make(&mut system(args, options)?, &met.violation, &met.path, effort)
+    };
+    // Other orders may need answers that were never asked for.
+    if args.peers.any() {
+        return make(options.bounds.clone(), 0);
+    }
+    match make(patience::of_minimisation(), counterexample::WALK_EFFORT) {
+        Err(failure) if failure.code == ExitCode::Limit => make(options.bounds.clone(), 0),
+        made => made,
+    }
 }

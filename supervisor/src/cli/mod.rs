@@ -1,6 +1,7 @@
 //! The command line. CLI.md is its contract: add to it, never rename.
 
 pub mod check;
+mod check_args;
 mod demo;
 mod doctor;
 mod faults;

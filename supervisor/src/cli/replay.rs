@@ -6,7 +6,7 @@ use crate::error::{ExitCode, Failure};
 use crate::execution;
 use crate::network::Peers;
 use crate::program::Program;
-use crate::session::{Bounds, FaultPlan, Inputs, Options, Session};
+use crate::session::{Bounds, FaultPlan, Inputs, Options, Session, Walk};
 use crate::symbols::Atomics;
 use crate::trace::{self, End, Machine, Trace};
 use std::ffi::{OsStr, OsString};
@@ -185,8 +185,9 @@ pub(super) fn options(
             calls: Faults::from_bits_truncate(trace.faults),
             ..FaultPlan::default()
         },
-        walk: None,
+        walk: trace.lent.clone().map(Walk::lending),
         atomics: Atomics::default(),
+        plans: crate::hooks::PlanCache::default(),
         core: Some(Core::take()),
         peers: Peers::recorded(&trace.communication)?,
         inputs: Inputs::recorded(&trace.inputs),

@@ -152,8 +152,11 @@ fn print_outcomes(report: &Report, out: &mut String) {
         stderr: common_prefix(all.iter().map(|outcome| outcome.stderr.as_str())),
         sent: common_prefix(sent.map(String::as_str)),
     };
-    for outcome in all.iter().take(MAX_OUTCOMES) {
+    for (index, outcome) in all.iter().enumerate().take(MAX_OUTCOMES) {
         print_outcome(outcome, &same, out);
+        if let Some(only) = report.by_preemption.iter().find(|only| only.outcome == index) {
+            line!(out, "            only with a preemption: {}", only.difference);
+        }
     }
     if report.outcomes.len() > MAX_OUTCOMES {
         line!(

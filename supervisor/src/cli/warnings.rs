@@ -1,5 +1,6 @@
 //! What may be wrong with the program though no property is violated: "ok" must not hide a failure.
 
+use crate::check::counterexample::Counterexample;
 use crate::check::scout::Race;
 use crate::report::Outcome;
 
@@ -51,6 +52,20 @@ pub fn of_output(outcomes: &[Outcome]) -> Vec<String> {
     }
     lines.dedup();
     lines
+}
+
+/// A violation that takes more preemptions than were asked for.
+pub fn of_beyond(made: &Counterexample) -> String {
+    let trace = match &made.path {
+        Ok(path) => format!(" ({})", path.display()),
+        Err(_) => String::new(),
+    };
+    format!(
+        "with {}, more than --bound-preemptions allows, there is a violation: {}: {}{trace}",
+        super::summary::counted(u64::from(made.preemptions), "preemption"),
+        made.violation.kind.name(),
+        made.violation.message
+    )
 }
 
 /// Shared memory that nothing orders, a line for each pair.

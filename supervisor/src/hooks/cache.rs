@@ -1,6 +1,7 @@
 //! Plans are kept: the same libraries are mapped in every execution, and reading a large file's code takes a while.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -24,6 +25,12 @@ struct Key {
 #[derive(Clone, Default)]
 pub struct PlanCache {
     plans: Arc<Mutex<HashMap<Key, Arc<ModulePlan>>>>,
+}
+
+impl fmt::Debug for PlanCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlanCache").finish_non_exhaustive()
+    }
 }
 
 impl PlanCache {

@@ -4,6 +4,7 @@
 //! memory: where relocations have put their addresses.
 
 use super::GuestMemory;
+use goblin::elf::Elf;
 use goblin::elf::reloc::{R_X86_64_64, R_X86_64_GLOB_DAT, R_X86_64_IRELATIVE, R_X86_64_JUMP_SLOT};
 use goblin::elf::sym::STT_GNU_IFUNC;
 use std::collections::HashMap;
@@ -183,54 +184,65 @@ fn block_size(block: u64, memory: &dyn GuestMemory) -> Option<u64> {
 }
 
 /// What a module tells of such functions: their entries, or where their addresses are.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LibraryEntries {
-    /// Link-time addresses of entries.
-    pub entries: Vec<(u64, LibraryFn)>,
+    /// Link-time addresses of functions with these names. They are what they are called in the C library and in programs that have it inside.
+    functions: Vec<(u64, LibraryFn)>,
+    is_static: bool,
     /// Link-time addresses of words in which the dynamic linker has put entries.
     pub slots: Vec<(u64, LibraryFn)>,
 }
 
-/// Reads the symbols and relocations of a module. `is_libc`: the functions that it exports are the C library's.
-pub fn library_entries(file: &[u8], is_libc: bool) -> LibraryEntries {
-    let Ok(elf) = super::elf::parse(file) else {
-        return LibraryEntries::default();
-    };
-    let mut found = LibraryEntries::default();
-    // Functions that choose a version: their relocations have no name but the address of the chooser.
-    let mut choosers: HashMap<u64, LibraryFn> = HashMap::new();
-    let is_static = elf.interpreter.is_none() && elf.soname.is_none();
-    let dynamic = elf.dynsyms.iter().map(|symbol| (symbol, &elf.dynstrtab));
-    let linked = elf.syms.iter().map(|symbol| (symbol, &elf.strtab));
-    for (symbol, names) in dynamic.chain(linked).filter(|(symbol, _)| symbol.st_value != 0) {
-        let Some(function) = names.get_at(symbol.st_name).and_then(LibraryFn::from_name) else {
-            continue;
+impl LibraryEntries {
+    /// Reads the symbols and relocations of a module.
+    pub fn of(elf: &Elf) -> LibraryEntries {
+        let mut found = LibraryEntries {
+            is_static: elf.interpreter.is_none() && elf.soname.is_none(),
+            ..LibraryEntries::default()
         };
-        if symbol.st_type() == STT_GNU_IFUNC {
-            choosers.insert(symbol.st_value, function);
-        } else if symbol.is_function() && (is_libc || is_static) {
-            found.entries.push((symbol.st_value, function));
+        // Functions that choose a version: their relocations have no name but the address of the chooser.
+        let mut choosers: HashMap<u64, LibraryFn> = HashMap::new();
+        let dynamic = elf.dynsyms.iter().map(|symbol| (symbol, &elf.dynstrtab));
+        let linked = elf.syms.iter().map(|symbol| (symbol, &elf.strtab));
+        for (symbol, names) in dynamic.chain(linked).filter(|(symbol, _)| symbol.st_value != 0) {
+            let Some(function) = names.get_at(symbol.st_name).and_then(LibraryFn::from_name) else {
+                continue;
+            };
+            if symbol.st_type() == STT_GNU_IFUNC {
+                choosers.insert(symbol.st_value, function);
+            } else if symbol.is_function() {
+                found.functions.push((symbol.st_value, function));
+            }
+        }
+        let sections = elf.shdr_relocs.iter().flat_map(|(_, section)| section.iter());
+        let tables = elf.dynrelas.iter().chain(elf.pltrelocs.iter()).chain(sections);
+        for reloc in tables {
+            let function = match reloc.r_type {
+                R_X86_64_IRELATIVE => choosers.get(&(reloc.r_addend.unwrap_or(0) as u64)).copied(),
+                R_X86_64_JUMP_SLOT | R_X86_64_GLOB_DAT | R_X86_64_64 => elf
+                    .dynsyms
+                    .get(reloc.r_sym)
+                    .and_then(|symbol| elf.dynstrtab.get_at(symbol.st_name))
+                    .and_then(LibraryFn::from_name),
+                _ => None,
+            };
+            found
+                .slots
+                .extend(function.map(|function| (reloc.r_offset, function)));
+        }
+        found.slots.sort_by_key(|(slot, _)| *slot);
+        found.slots.dedup();
+        found
+    }
+
+    /// Link-time addresses of entries. `is_libc`: the functions of this module are the C library's.
+    pub fn entries(&self, is_libc: bool) -> &[(u64, LibraryFn)] {
+        if is_libc || self.is_static {
+            &self.functions
+        } else {
+            &[]
         }
     }
-    let sections = elf.shdr_relocs.iter().flat_map(|(_, section)| section.iter());
-    let tables = elf.dynrelas.iter().chain(elf.pltrelocs.iter()).chain(sections);
-    for reloc in tables {
-        let function = match reloc.r_type {
-            R_X86_64_IRELATIVE => choosers.get(&(reloc.r_addend.unwrap_or(0) as u64)).copied(),
-            R_X86_64_JUMP_SLOT | R_X86_64_GLOB_DAT | R_X86_64_64 => elf
-                .dynsyms
-                .get(reloc.r_sym)
-                .and_then(|symbol| elf.dynstrtab.get_at(symbol.st_name))
-                .and_then(LibraryFn::from_name),
-            _ => None,
-        };
-        found
-            .slots
-            .extend(function.map(|function| (reloc.r_offset, function)));
-    }
-    found.slots.sort_by_key(|(slot, _)| *slot);
-    found.slots.dedup();
-    found
 }
 
 #[cfg(test)]

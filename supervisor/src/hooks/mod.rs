@@ -33,7 +33,7 @@ mod test_scan;
 pub use cache::PlanCache;
 pub use displace::{DisplaceError, Displaced, displace};
 pub use elf::parse as parse_elf;
-pub use library::{LibraryFn, library_entries};
+pub use library::{LibraryEntries, LibraryFn};
 pub use locks::{Blocked, mutex_holder, plain_mutex_holder, would_block};
 pub use operand::{Access, Accesses, GpRegs, Gpr, MemoryOperand, Segment};
 pub use scan::{scan_bytes, scan_module};
@@ -147,6 +147,8 @@ pub struct ModulePlan {
     pub swept: usize,
     /// Link-time addresses of the C library's standard streams, if this module has them.
     pub streams: Option<Streams>,
+    /// What it tells of library functions that access memory, where loads and stores are looked for.
+    pub library: LibraryEntries,
 }
 
 impl ModulePlan {

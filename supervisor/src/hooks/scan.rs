@@ -24,7 +24,9 @@ use super::elf::{Code, Module};
 use super::functions::Functions;
 use super::operand::{self, Gpr, Segment};
 use super::runtime::runtime_functions;
-use super::{CoreInsn, ModulePlan, ModuleRole, Preempt, RandomInsn, ScanError, Site, SiteKind};
+use super::{
+    CoreInsn, LibraryEntries, ModulePlan, ModuleRole, Preempt, RandomInsn, ScanError, Site, SiteKind,
+};
 
 /// Scans the module in a file.
 pub fn scan_module(path: &Path, role: ModuleRole, mode: Preempt) -> Result<ModulePlan, ScanError> {
@@ -65,6 +67,9 @@ pub fn scan_bytes(bytes: &[u8], role: ModuleRole, mode: Preempt) -> Result<Modul
     plan.sites.extend(sync.into_iter().map(|(_, site)| site));
     if mode == Preempt::Memory {
         plan.sites.extend(join_site(&module));
+    }
+    if matches!(mode, Preempt::Memory | Preempt::Auto) {
+        plan.library = LibraryEntries::of(&module.elf);
     }
     plan.sites.sort_by_key(|site| site.vaddr);
     plan.sites.dedup_by_key(|site| site.vaddr);

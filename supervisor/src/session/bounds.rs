@@ -37,6 +37,11 @@ impl Session {
         bounds.is_over() || bounds.step.is_some_and(|most| TICK * self.transit.ticks >= most)
     }
 
+    /// From now on so many stops at loads and stores that nobody else can see.
+    pub fn allow_stops(&mut self, stops: u64) {
+        self.options.bounds.stops = Some(stops);
+    }
+
     /// One more stop at a load or store that nobody else can see.
     pub(super) fn count_stop(&mut self, tid: Tid) -> Result<(), Failure> {
         let Some(left) = &mut self.options.bounds.stops else {

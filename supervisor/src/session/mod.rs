@@ -79,7 +79,7 @@ pub use watching::{Event, Freed, Misuse, Walk, Watching};
 use crate::code::{Code, Mapping};
 use crate::cores::Core;
 use crate::error::Failure;
-use crate::hooks::{Blocked, Preempt};
+use crate::hooks::{Blocked, PlanCache, Preempt};
 use crate::network::{PeerNetwork, Peers};
 use crate::objects::Objects;
 use crate::program::Program;
@@ -119,6 +119,8 @@ pub struct Options {
     pub walk: Option<Walk>,
     /// What debug information says of atomic objects, read once for all executions.
     pub atomics: Atomics,
+    /// What there is to hook in files, read once for all executions.
+    pub plans: PlanCache,
     /// The core for supervisor and task: a stop costs less than half on one core.
     pub core: Option<Core>,
     /// The other ends of its connections.
@@ -227,6 +229,7 @@ impl Session {
             code: Code::new(
                 options.preempt,
                 Arc::clone(&options.watched),
+                options.plans.clone(),
                 options.walk.as_ref().is_some_and(|walk| !walk.lent.is_empty()),
             ),
             options,

@@ -34,7 +34,9 @@ impl Session {
             .unwrap_or_default();
         let is_lent = |span: &Range<u64>| match (&self.options.walk, place) {
             (Some(walk), _) => walk.lent.range(span.start & !7..span.end).next().is_some(),
-            (None, Place::Instruction(site)) => self.options.watched.own_stack.contains(&site),
+            (None, Place::Instruction(site) | Place::Atomic(site)) => {
+                self.options.watched.own_stack.contains(&site)
+            }
             (None, Place::Call(site) | Place::Kernel(site)) => self.options.watched.calls.contains(&site),
         };
         Ok(spans.iter().any(|(span, _)| {
@@ -63,6 +65,19 @@ impl Session {
         };
         let width = u64::from(access.width.max(1));
         Some((op.object..op.object.saturating_add(width), op.site))
+    }
+
+    /// The lock of the C library that a thread is about to take for certain, or to give back, and which of the two.
+    pub fn lock_step(&self, tid: Tid) -> Option<(u64, bool)> {
+        let op = self.contexts.get(&tid)?.hook.as_ref()?;
+        op.sync.as_ref()?;
+        match op.name() {
+            "pthread_mutex_lock" | "pthread_rwlock_wrlock" | "pthread_spin_lock" => Some((op.object, true)),
+            "pthread_mutex_unlock" | "pthread_rwlock_unlock" | "pthread_spin_unlock" => {
+                Some((op.object, false))
+            }
+            _ => None,
+        }
     }
 
     /// The handle by which glibc knows a thread: where its thread-local memory is.

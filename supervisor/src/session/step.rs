@@ -93,6 +93,7 @@ impl Session {
     /// Performs the operation of a transition.
     pub(super) fn begin(&mut self, tid: Tid) -> Result<(Operation, Flow), Failure> {
         self.transit = Transit::default();
+        self.events.clear();
         self.stuck_before = self.standstills(Some(tid));
         self.network.step_begins();
         self.model.clock.visible_operation();

@@ -30,6 +30,13 @@ pub struct Walk {
     pub lent: Arc<BTreeSet<u64>>,
 }
 
+impl Walk {
+    /// One that knows of these words.
+    pub fn lending(lent: BTreeSet<u64>) -> Self {
+        Self { lent: Arc::new(lent) }
+    }
+}
+
 /// An access to memory that others may see.
 #[derive(Clone, Debug)]
 pub struct Watching {
@@ -245,7 +252,9 @@ impl Session {
         result: i64,
         regs: &Regs,
     ) -> Result<(), Failure> {
-        let is_idle = self.options.walk.is_none() && self.freed.is_empty();
+        // Whatever is done before there is a second thread comes before all that one does.
+        let is_walk = self.options.walk.is_some() && self.code.is_armed();
+        let is_idle = !is_walk && self.freed.is_empty();
         if is_idle || call.sysno.id() == syscall_model::Sysno::futex.id() {
             return Ok(());
         }

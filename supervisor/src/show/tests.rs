@@ -57,6 +57,7 @@ fn trace(steps: Vec<Step>, end: End) -> Trace {
         inputs: InputRecord::default(),
         machine: crate::trace::Machine::default(),
         watched: Default::default(),
+        lent: None,
         faults: 0,
         recover: Vec::new(),
         locations: steps

@@ -4,15 +4,20 @@
 //! in Go's code. Modules are files; their tables are copied out of the file once, whatever becomes of the process.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::ops::{Deref, Range};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::hooks::{LARGEST_MODULE, parse_elf};
+use crate::hooks::LARGEST_MODULE;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
+use goblin::container::{Container, Ctx};
+use goblin::elf::header::header64::SIZEOF_EHDR;
 use goblin::elf::program_header::PT_LOAD;
 use goblin::elf::section_header::SHT_NOBITS;
+use goblin::elf::{Elf, ProgramHeader, SectionHeader};
 
 use super::Mapping;
 
@@ -51,23 +56,48 @@ struct Tables {
 }
 
 impl Tables {
+    /// Reads the few sections that are needed: of a large file that is a small part.
     fn read(path: &Path) -> Option<Tables> {
-        let data = peers::read_bounded(path, LARGEST_MODULE).ok()?;
-        let elf = parse_elf(&data).ok()?;
+        let file = File::open(path).ok()?;
+        let size = file
+            .metadata()
+            .ok()
+            .filter(|meta| meta.len() <= LARGEST_MODULE)?
+            .len();
+        let bytes = |at: u64, len: u64| {
+            at.checked_add(len).filter(|end| *end <= size)?;
+            let mut bytes = vec![0; usize::try_from(len).ok()?];
+            file.read_exact_at(&mut bytes, at).ok()?;
+            Some(bytes)
+        };
+        let header = Elf::parse_header(&bytes(0, SIZEOF_EHDR as u64)?).ok()?;
+        let context = Ctx::new(Container::Big, header.endianness().ok()?);
+        let table = |at: u64, entries: u16, entry: u16| bytes(at, u64::from(entries) * u64::from(entry));
+        let segments = table(header.e_phoff, header.e_phnum, header.e_phentsize)?;
+        let segments = ProgramHeader::parse(&segments, 0, header.e_phnum.into(), context).ok()?;
+        let sections = table(header.e_shoff, header.e_shnum, header.e_shentsize).unwrap_or_default();
+        let sections =
+            SectionHeader::parse_from(&sections, 0, header.e_shnum.into(), context).unwrap_or_default();
+        let names = sections
+            .get(usize::from(header.e_shstrndx))
+            .and_then(|names| bytes(names.sh_offset, names.sh_size))
+            .unwrap_or_default();
         let section = |name: &str| -> Section {
-            let header = elf.section_headers.iter().find(|header| {
-                header.sh_type != SHT_NOBITS && elf.shdr_strtab.get_at(header.sh_name) == Some(name)
-            })?;
-            let bytes = data.get(header.file_range()?)?;
+            let is_called = |section: &&SectionHeader| {
+                let rest = names.get(section.sh_name..).unwrap_or_default();
+                section.sh_type != SHT_NOBITS
+                    && rest
+                        .strip_prefix(name.as_bytes())
+                        .is_some_and(|rest| rest.first() == Some(&0))
+            };
+            let header = sections.iter().find(is_called)?;
+            let bytes = bytes(header.sh_offset, header.sh_size)?;
             Some((
                 header.sh_addr..header.sh_addr.checked_add(header.sh_size)?,
                 Bytes(bytes.into()),
             ))
         };
-        let loads = elf
-            .program_headers
-            .iter()
-            .filter(|segment| segment.p_type == PT_LOAD);
+        let loads = segments.iter().filter(|segment| segment.p_type == PT_LOAD);
         Some(Tables {
             segments: loads
                 .map(|segment| (segment.p_offset, segment.p_vaddr, segment.p_filesz))
@@ -114,6 +144,8 @@ pub(super) struct StackUnwinder {
     cache: CacheX86_64,
     files: HashMap<PathBuf, Option<Arc<Tables>>>,
     executable: Vec<Range<u64>>,
+    /// Executable mappings that no stack has led to yet.
+    unread: Vec<Mapping>,
 }
 
 impl StackUnwinder {
@@ -123,29 +155,39 @@ impl StackUnwinder {
             cache: CacheX86_64::new(),
             files: HashMap::new(),
             executable: Vec::new(),
+            unread: Vec::new(),
         }
     }
 
-    /// Each executable mapping of a file becomes a module of its own.
+    /// Each executable mapping of a file becomes a module of its own, when a stack leads there.
     pub fn set_mappings(&mut self, mappings: &[Mapping]) {
         self.unwinder = UnwinderX86_64::new();
-        self.executable.clear();
-        for mapping in mappings.iter().filter(|mapping| mapping.is_executable) {
-            self.executable.push(mapping.range.clone());
-            let tables = self.files.entry(mapping.file.clone());
-            let tables = tables.or_insert_with(|| Tables::read(&mapping.file).map(Arc::new));
-            let Some(tables) = tables else { continue };
-            let Some(bias) = tables.bias(mapping) else {
-                continue;
-            };
-            let name = mapping.path.to_string_lossy().into_owned();
-            self.unwinder.add_module(Module::new(
-                name,
-                mapping.range.clone(),
-                bias,
-                tables.section_info(),
-            ));
-        }
+        let executable = mappings.iter().filter(|mapping| mapping.is_executable);
+        self.unread = executable.cloned().collect();
+        self.executable = self.unread.iter().map(|mapping| mapping.range.clone()).collect();
+    }
+
+    /// Reads the tables of the module at this address, if that was not done before.
+    fn read_module_at(&mut self, address: u64) {
+        let is_there = |mapping: &Mapping| mapping.range.contains(&address);
+        let Some(index) = self.unread.iter().position(is_there) else {
+            return;
+        };
+        let mapping = self.unread.swap_remove(index);
+        let tables = self.files.entry(mapping.file.clone());
+        let tables = tables.or_insert_with(|| Tables::read(&mapping.file).map(Arc::new));
+        let Some((tables, bias)) = tables
+            .as_ref()
+            .and_then(|tables| Some((tables, tables.bias(&mapping)?)))
+        else {
+            return;
+        };
+        self.unwinder.add_module(Module::new(
+            mapping.path.to_string_lossy().into_owned(),
+            mapping.range.clone(),
+            bias,
+            tables.section_info(),
+        ));
     }
 
     pub fn unwind(
@@ -175,6 +217,7 @@ impl StackUnwinder {
         }
         let mut read = |address: u64| read_stack(address).ok_or(());
         while addresses.len() < max {
+            self.read_module_at(at.address_for_lookup());
             let next = self
                 .unwinder
                 .unwind_frame(at, &mut state, &mut self.cache, &mut read);

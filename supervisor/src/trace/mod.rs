@@ -16,6 +16,7 @@ use crate::hooks::Preempt;
 use crate::session::InputRecord;
 use crate::watched::Watched;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use syscall_model::{Config, Errno, Sysno};
 
@@ -50,6 +51,8 @@ pub struct Trace {
     pub faults: u32,
     /// The command that found the files afterwards, if the process or the machine went off; empty if there was none.
     pub recover: Vec<Vec<u8>>,
+    /// Set if a walk found this, which watches more than a search: words on stacks that other threads than their owner had accessed.
+    pub lent: Option<BTreeSet<u64>>,
 }
 
 /// What a counterexample shows.

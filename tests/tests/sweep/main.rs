@@ -89,21 +89,22 @@ fn the_guests_are_as_their_sweep_says() {
     }
 }
 
-/// `tests/guests/corpus.toml`: small programs for each class of the usual suites. What is known to be open is told from what is not.
+/// `tests/guests/corpus.toml`: small programs for each class of the usual suites.
 #[test]
 fn the_corpus_is_as_its_sweep_says() {
     let bench = Bench::new(&[]);
     fs::create_dir(bench.path("built")).expect("a directory");
-    for name in ["waiting", "values"] {
-        let built = guests::one(&format!("corpus/{name}.c")).and_then(|guest| guest.build());
+    for source in ["waiting.c", "values.c", "classics.c", "cpp.cc", "rust.rs"] {
+        let built = guests::one(&format!("corpus/{source}")).and_then(|guest| guest.build());
         let built = built.expect("the guest builds");
+        let name = source.split('.').next().expect("a name");
         std::os::unix::fs::symlink(built, bench.path("built").join(name)).expect("a link");
     }
     let file = guests::directory().join("corpus.toml");
     let file = file.to_str().expect("the path is text");
     let built = format!("guests={}", bench.path("built").display());
     let mut checked = 0;
-    for part in ["waiting", "values"] {
+    for part in ["waiting", "values", "classics", "cpp", "rust"] {
         let line = [
             "sweep",
             file,
@@ -119,5 +120,5 @@ fn the_corpus_is_as_its_sweep_says() {
         let swept = bench.swept(bench.run(&line)).assert_code(0);
         checked += swept.scenarios().len();
     }
-    assert!(checked >= 120, "{checked} programs");
+    assert!(checked >= 170, "{checked} programs");
 }

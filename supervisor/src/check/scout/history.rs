@@ -5,8 +5,9 @@ use super::{Findings, Known};
 use crate::session::{Event, Session, Watching};
 use crate::watched::{Place, Watched};
 use explore::{Access, Footprint};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
+use std::sync::Arc;
 use syscall_model::{Pending, Tid};
 
 const WORD: u64 = 8;
@@ -23,89 +24,19 @@ fn join(clock: &mut Clock, other: &Clock) {
     }
 }
 
-/// An access of a thread to some bytes of a word.
-#[derive(Clone, Debug)]
-struct Earlier {
-    tid: Tid,
-    time: u32,
-    side: Side,
-    own_stack: bool,
-    /// One bit for each byte.
-    bytes: u8,
-    is_atomic: bool,
-}
-
-/// One access while it is compared with the earlier ones.
-struct Now<'a> {
-    tid: Tid,
-    time: u32,
-    side: Side,
-    own_stack: bool,
-    span: &'a Range<u64>,
-    is_atomic: bool,
-}
-
-/// What a walk has seen.
-#[derive(Default)]
-pub struct History {
+/// How far threads have come, and who knows of it by what.
+#[derive(Clone, Default)]
+struct Order {
     clocks: BTreeMap<Tid, Clock>,
     /// What whoever wrote an object last had seen.
     objects: HashMap<u64, Clock>,
-    words: BTreeMap<u64, Vec<Earlier>>,
     /// Threads that have ended and were not waited for, by handle.
     ended: HashMap<u64, Clock>,
 }
 
-impl History {
-    /// A thread is about to make its step.
-    pub fn before_step(&mut self, session: &Session, tid: Tid, known: &mut Known, found: &mut Findings) {
+impl Order {
+    fn tick(&mut self, tid: Tid) {
         *self.clocks.entry(tid).or_default().entry(tid).or_insert(0) += 1;
-        if session.model().thread(tid).pending == Pending::Start
-            && let Some(region) = session.own_region(tid)
-        {
-            // Another thread may have had this stack before.
-            self.renewed(&region);
-        }
-        if let Some((span, site)) = session.atomic_object(tid) {
-            self.atomic_instruction(session, tid, site, &span, known, found);
-            return self.synchronised(tid, &session.footprint(tid));
-        }
-        let Some(watching) = session.watching(tid) else {
-            return self.synchronised(tid, &session.footprint(tid));
-        };
-        if known.is_watched(watching.place) && !known.stacks.knows(watching.place) {
-            known.stacks.see(session, tid, watching.place);
-        }
-        note_freed(session, &watching, known, found);
-        let is_atomic = self.accessed(session, tid, &watching, known, found);
-        if is_atomic {
-            self.atomic_access(tid, &session.footprint(tid));
-        }
-        // What is done inside of a function like `pthread_once` comes before what its next caller does.
-        self.atomic_access(tid, &session.inside(tid));
-    }
-
-    /// What happened in the rest of its step.
-    pub fn after_step(
-        &mut self,
-        session: &Session,
-        tid: Tid,
-        events: Vec<Event>,
-        known: &mut Known,
-        found: &mut Findings,
-    ) {
-        for event in events {
-            match event {
-                Event::Joins { waiter, handle } => self.joined(waiter, handle),
-                Event::Renewed(range) => self.renewed(&range),
-                Event::Accesses(watching) => {
-                    if self.clocks.contains_key(&tid) {
-                        note_freed(session, &watching, known, found);
-                        self.accessed(session, tid, &watching, known, found);
-                    }
-                }
-            }
-        }
     }
 
     /// An operation that others may be ordered by: whoever looks at an object comes after whoever wrote it. That somebody has looked before puts nobody in
@@ -133,13 +64,11 @@ impl History {
         }
     }
 
-    /// Whoever waits for a thread that has ended already need not make a call for that. Where this is not seen, its end comes before all that
-    /// others do from now on; that it does not where nobody waits is for another walk to show, in which it ends later.
-    pub fn ended(&mut self, tid: Tid, handle: Option<u64>, joins_are_seen: bool) {
+    fn ended(&mut self, tid: Tid, handle: Option<u64>) {
         let Some(clock) = self.clocks.remove(&tid) else {
             return;
         };
-        match handle.filter(|_| joins_are_seen) {
+        match handle {
             Some(handle) => drop(self.ended.insert(handle, clock)),
             None => self.clocks.values_mut().for_each(|other| join(other, &clock)),
         }
@@ -150,6 +79,135 @@ impl History {
         if let Some(clock) = self.ended.remove(&handle) {
             join(self.clocks.entry(waiter).or_default(), &clock);
         }
+    }
+
+    /// Does a thread know of what another one did at this time?
+    fn knows(&self, tid: Tid, other: Tid, time: u32) -> bool {
+        let clock = self.clocks.get(&tid);
+        clock.and_then(|clock| clock.get(&other)).copied().unwrap_or(0) >= time
+    }
+}
+
+/// An access of a thread to some bytes of a word.
+#[derive(Clone, Debug)]
+struct Earlier {
+    tid: Tid,
+    time: u32,
+    side: Side,
+    own_stack: bool,
+    /// One bit for each byte.
+    bytes: u8,
+    is_atomic: bool,
+    held: Arc<BTreeSet<u64>>,
+}
+
+/// One access while it is compared with the earlier ones.
+struct Now<'a> {
+    tid: Tid,
+    time: u32,
+    side: Side,
+    own_stack: bool,
+    span: &'a Range<u64>,
+    is_atomic: bool,
+    held: Arc<BTreeSet<u64>>,
+}
+
+/// What a walk has seen.
+#[derive(Clone, Default)]
+pub struct History {
+    order: Order,
+    /// The same without the locks of the C library. Who was first to take one is an accident of the schedule: accesses that only this orders, and that no lock
+    /// excludes from each other, are as good as unordered in another schedule.
+    without_locks: Order,
+    /// The locks that each thread holds.
+    held: BTreeMap<Tid, Arc<BTreeSet<u64>>>,
+    words: BTreeMap<u64, Vec<Earlier>>,
+}
+
+impl History {
+    /// A thread is about to make its step.
+    pub fn before_step(&mut self, session: &Session, tid: Tid, known: &mut Known, found: &mut Findings) {
+        self.order.tick(tid);
+        self.without_locks.tick(tid);
+        if session.model().thread(tid).pending == Pending::Start
+            && let Some(region) = session.own_region(tid)
+        {
+            // Another thread may have had this stack before.
+            self.renewed(&region);
+        }
+        if let Some((span, site)) = session.atomic_object(tid) {
+            self.atomic_instruction(session, tid, site, &span, known, found);
+            return self.synchronised(session, tid);
+        }
+        let Some(watching) = session.watching(tid) else {
+            return self.synchronised(session, tid);
+        };
+        if known.is_watched(watching.place) && !known.stacks.knows(watching.place) {
+            known.stacks.see(session, tid, watching.place);
+        }
+        note_freed(session, &watching, known, found);
+        let is_atomic = self.accessed(session, tid, &watching, known, found);
+        if is_atomic {
+            self.atomic_access(tid, &session.footprint(tid));
+        }
+        // What is done inside of a function like `pthread_once` comes before what its next caller does.
+        self.atomic_access(tid, &session.inside(tid));
+    }
+
+    /// What happened in the rest of its step.
+    pub fn after_step(
+        &mut self,
+        session: &Session,
+        tid: Tid,
+        events: Vec<Event>,
+        known: &mut Known,
+        found: &mut Findings,
+    ) {
+        for event in events {
+            match event {
+                Event::Joins { waiter, handle } => self.joined(waiter, handle),
+                Event::Renewed(range) => self.renewed(&range),
+                Event::Accesses(watching) => {
+                    if self.order.clocks.contains_key(&tid) {
+                        note_freed(session, &watching, known, found);
+                        self.accessed(session, tid, &watching, known, found);
+                    }
+                }
+            }
+        }
+    }
+
+    fn synchronised(&mut self, session: &Session, tid: Tid) {
+        let footprint = session.footprint(tid);
+        self.order.synchronised(tid, &footprint);
+        let Some((lock, takes)) = session.lock_step(tid) else {
+            return self.without_locks.synchronised(tid, &footprint);
+        };
+        let held = Arc::make_mut(self.held.entry(tid).or_default());
+        if takes {
+            held.insert(lock);
+        } else {
+            held.remove(&lock);
+        }
+    }
+
+    fn atomic_access(&mut self, tid: Tid, footprint: &Footprint) {
+        self.order.atomic_access(tid, footprint);
+        self.without_locks.atomic_access(tid, footprint);
+    }
+
+    /// Whoever waits for a thread that has ended already need not make a call for that. Where this is not seen, its end comes before all that
+    /// others do from now on; that it does not where nobody waits is for another walk to show, in which it ends later.
+    pub fn ended(&mut self, tid: Tid, handle: Option<u64>, joins_are_seen: bool) {
+        let handle = handle.filter(|_| joins_are_seen);
+        self.order.ended(tid, handle);
+        self.without_locks.ended(tid, handle);
+        self.held.remove(&tid);
+    }
+
+    fn joined(&mut self, waiter: Tid, handle: u64) {
+        self.order.joined(waiter, handle);
+        self.without_locks.joined(waiter, handle);
     }
 
     /// The memory is new: what was done to it belongs to something else.
@@ -183,7 +241,7 @@ impl History {
         }
         known.watched.atomic.extend(span.clone());
         let watching = Watching {
-            place: Place::Instruction(site),
+            place: Place::Atomic(site),
             spans: vec![(span.clone(), true)],
             own_stack: false,
             frees: false,
@@ -201,7 +259,8 @@ impl History {
         known: &mut Known,
         found: &mut Findings,
     ) -> bool {
-        let time = self.clocks[&tid].get(&tid).copied().unwrap_or(0);
+        let clock = self.order.clocks.get(&tid);
+        let time = clock.and_then(|clock| clock.get(&tid)).copied().unwrap_or(0);
         let mut any_atomic = false;
         for (span, writes) in &watching.spans {
             let mut now = Now {
@@ -215,6 +274,7 @@ impl History {
                 own_stack: watching.own_stack,
                 span,
                 is_atomic: known.is_atomic(watching.place, span),
+                held: self.held.get(&tid).cloned().unwrap_or_default(),
             };
             if session.stack_owner(span.start).is_some_and(|owner| owner != tid) {
                 lend(span, known, found);
@@ -237,13 +297,19 @@ impl History {
         found: &mut Findings,
     ) {
         let bytes = bytes_of(now.span, word);
-        let clock = &self.clocks[&now.tid];
         let earlier = self.words.entry(word).or_default();
         for other in earlier.iter_mut() {
             let conflicts =
                 other.tid != now.tid && other.bytes & bytes != 0 && (other.side.writes || now.side.writes);
-            if conflicts && clock.get(&other.tid).copied().unwrap_or(0) < other.time {
+            if !conflicts {
+                continue;
+            }
+            if !self.order.knows(now.tid, other.tid, other.time) {
                 unordered(session, word, other, now, known, found);
+            } else if !self.without_locks.knows(now.tid, other.tid, other.time)
+                && other.held.is_disjoint(&now.held)
+            {
+                known.doubtful.extend([other.side.place, now.side.place]);
             }
         }
         let is_replaced = |other: &Earlier| {
@@ -257,6 +323,7 @@ impl History {
             own_stack: now.own_stack,
             bytes,
             is_atomic: now.is_atomic,
+            held: Arc::clone(&now.held),
         });
     }
 }
@@ -301,6 +368,13 @@ fn unordered(
     let mut sites = Watched::default();
     for (side, own_stack) in [(other.side, other.own_stack), (now.side, now.own_stack)] {
         add_site(&mut sites, side.place, own_stack);
+    }
+    for (side, is_atomic) in [(other.side, other.is_atomic), (now.side, now.is_atomic)] {
+        // A sequentially consistent store is an instruction of its own kind.
+        if let (true, true, Place::Instruction(_)) = (is_atomic, side.writes, side.place) {
+            let weak = known.weak.entry(side.place);
+            weak.or_insert_with(|| session.place(side.place.lookup()));
+        }
     }
     if are_atomic {
         found.atomic_sites.merge(sites);
@@ -377,8 +451,8 @@ fn add_site(sites: &mut Watched, place: Place, own_stack: bool) {
             }
         }
         Place::Call(site) => drop(sites.calls.insert(site)),
-        // A system call is a parking point already, if others can see it.
-        Place::Kernel(_) => {}
+        // These are parking points already; a system call, if others can see it.
+        Place::Atomic(_) | Place::Kernel(_) => {}
     }
 }
 

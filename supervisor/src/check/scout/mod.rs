@@ -10,29 +10,34 @@
 //!
 //! - `history.rs`: what happened before what in one walk
 //! - `race.rs`: what is said of it
+//! - `met.rs`: violations that a walk runs into
 //! - `scheduler.rs`: who goes next
+//! - `walker.rs`: one walk after the other, each from where the program has its second thread
 //!
 //! What a walk learns only on its way (that an object is atomic, that a variable on a stack was lent to another thread) should have been known from
 //! its beginning: such a walk tells of sites, and its races are left for the next one to find.
 
 mod history;
+mod met;
 mod race;
 mod scheduler;
+mod walker;
 
+pub use met::Met;
 pub use race::{Race, RacingAccess};
 
-use crate::error::Failure;
-use crate::hooks::Preempt;
+use super::{CheckpointChoice, Judge, Violation, ViolationKind};
 use crate::network::Peers;
-use crate::session::{Options, Session, Walk};
+use crate::session::{Options, Session};
 use crate::symbols::{is_library_lock, is_rust_library};
 use crate::watched::{Place, Watched};
-use history::History;
+use explore::Choice;
 use race::{Side, Stacks};
 use scheduler::Scheduler;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
+use walker::Walker;
 
 /// Executions without anything new that end it, while nothing was found at all, and afterwards: where something is shared, more may be behind it.
 const WALKS: u64 = 3;
@@ -66,6 +71,12 @@ pub struct Known {
     atomic_places: HashMap<(Place, u64), bool>,
     stacks: Stacks,
     in_locks: HashMap<Place, bool>,
+    /// Violations, one of each kind.
+    met: Vec<Met>,
+    /// Accesses that only the order in which a lock was taken has kept apart so far: another schedule may show that nothing orders them.
+    doubtful: HashSet<Place>,
+    /// Where atomic objects are stored to by plain instructions, which other processors may see late: in words, one for each place.
+    weak: BTreeMap<Place, String>,
 }
 
 /// What one walk finds.
@@ -78,12 +89,15 @@ struct Findings {
     named: HashSet<([Side; 2], bool)>,
     /// It knows more than it did at its beginning.
     has_learned: bool,
+    /// What went wrong, and how the walk came to it.
+    violations: Vec<(Violation, Vec<Choice>)>,
 }
 
 impl Known {
     fn is_watched(&self, place: Place) -> bool {
         match place {
             Place::Instruction(site) => self.watched.instructions.contains(&site),
+            Place::Atomic(_) => false,
             Place::Call(site) | Place::Kernel(site) => self.watched.calls.contains(&site),
         }
     }
@@ -99,6 +113,7 @@ impl Known {
         }
         let is_atomic = match place {
             Place::Instruction(site) => session.is_atomic_access(site, span) == Some(true),
+            Place::Atomic(_) => true,
             Place::Call(_) | Place::Kernel(_) => false,
         };
         self.atomic_places.insert((place, span.start), is_atomic);
@@ -109,14 +124,19 @@ impl Known {
     fn is_in_lock(&mut self, session: &Session, place: Place) -> bool {
         *self.in_locks.entry(place).or_insert_with(|| {
             let frames = session.frames_at(place.lookup());
-            let is_call = !matches!(place, Place::Instruction(_));
+            let is_call = matches!(place, Place::Call(_) | Place::Kernel(_));
             is_library_lock(&frames) || (is_call && is_rust_library(&frames))
         })
     }
 
+    /// Is another order of this access worth a try?
+    fn is_interesting(&self, place: Place) -> bool {
+        self.is_watched(place) || self.doubtful.contains(&place)
+    }
+
     /// How much it is that a search depends on.
     fn size(&self) -> usize {
-        self.watched.len() + self.races.len() + self.uses.len()
+        self.watched.len() + self.races.len() + self.uses.len() + self.doubtful.len()
     }
 
     fn take(&mut self, found: Findings) {
@@ -136,17 +156,28 @@ impl Known {
 /// Makes walks, as many as it takes, and more when it is asked again.
 pub struct Scout {
     options: Options,
+    judge: Judge,
+    choice: CheckpointChoice,
     seed: u64,
     walks: u64,
+    walker: Option<Walker>,
+    /// The program never had a second thread.
+    is_alone: bool,
     known: Known,
 }
 
 impl Scout {
-    pub fn new(options: &Options, seed: u64) -> Self {
+    pub fn new(options: &Options, mut judge: Judge, choice: CheckpointChoice, seed: u64) -> Self {
+        // Walks ask nobody anything.
+        judge.properties.expect_client_exit = None;
         Self {
             options: options.clone(),
+            judge,
+            choice,
             seed,
             walks: 0,
+            walker: None,
+            is_alone: false,
             known: Known::default(),
         }
     }
@@ -159,9 +190,9 @@ impl Scout {
         let first = self.walks;
         let mut news = first;
         while self.walks < first + MOST_WALKS {
-            let nothing = self.known.watched.is_empty();
+            let nothing = self.known.watched.is_empty() && self.known.doubtful.is_empty();
             let patience = if nothing { WALKS } else { MORE_WALKS };
-            if self.walks >= news + patience || self.options.bounds.is_over() {
+            if self.walks >= news + patience || self.options.bounds.is_over() || self.is_alone {
                 break;
             }
             let known = self.known.size();
@@ -169,6 +200,7 @@ impl Scout {
                 news = self.walks;
             }
         }
+        self.walker = None;
         let watched = &self.known.watched;
         tracing::debug!(walks = self.walks, ?watched, "walks are over");
         watched.len() > parked
@@ -176,23 +208,51 @@ impl Scout {
 
     /// One walk. Returns whether it has learned something that another one should have known before.
     fn walk_once(&mut self) -> bool {
-        let mut options = self.options.clone();
-        options.preempt = Preempt::Memory;
-        options.watched = Arc::default();
-        options.bounds.stops = Some(STOPS);
-        options.walk = Some(Walk {
-            lent: Arc::new(self.known.lent.clone()),
-        });
+        let up_to_date = |walker: &Walker| walker.is_up_to_date(&self.known, &self.judge);
+        let mut walker = self
+            .walker
+            .take()
+            .filter(up_to_date)
+            .unwrap_or_else(|| Walker::new(&self.options, &self.judge, self.choice, &self.known));
         let seed = self.seed.wrapping_mul(1 << 20).wrapping_add(self.walks);
         let scheduler = Scheduler::new(seed, self.walks > 0);
         let mut found = Findings::default();
-        if let Err(failure) = follow(options, scheduler, &mut self.known, &mut found) {
-            tracing::debug!(walk = self.walks, "the walk ended: {failure}");
-        }
+        let walk = walker.follow(scheduler, &mut self.known, &mut found);
         self.walks += 1;
         let has_learned = found.has_learned;
+        for (violation, path) in found.violations.drain(..) {
+            // What was not known to be atomic in time may have been taken for a race.
+            if !(has_learned && violation.kind == ViolationKind::Race) {
+                met::keep(&mut self.known.met, walker.met(violation, path));
+            }
+        }
+        match walk {
+            Ok(has_threads) => {
+                self.is_alone = !has_threads;
+                self.walker = Some(walker);
+            }
+            // It stands somewhere in the middle of something: the next walk begins with a new one.
+            Err(failure) => tracing::debug!(walk = self.walks, "the walk ended: {failure}"),
+        }
         self.known.take(found);
         has_learned
+    }
+
+    /// Violations that walks have run into, one of each kind.
+    pub fn met(&self) -> &[Met] {
+        &self.known.met
+    }
+
+    /// What a search cannot show: that stores with less than sequentially consistent order are seen late, or in another order.
+    pub fn weak_note(&self) -> Option<String> {
+        let (_, first) = self.known.weak.first_key_value()?;
+        let more = match self.known.weak.len() - 1 {
+            0 => String::new(),
+            n => format!(" (and {n} more)"),
+        };
+        Some(format!(
+            "the atomic store at {first}{more} has relaxed or release order: explored under sequential consistency, that others see it later is not"
+        ))
     }
 
     /// What a search is to park at.
@@ -221,35 +281,4 @@ impl Scout {
         races.truncate(NAMED);
         races
     }
-}
-
-fn follow(
-    options: Options,
-    mut scheduler: Scheduler,
-    known: &mut Known,
-    found: &mut Findings,
-) -> Result<(), Failure> {
-    let mut session = Session::start(options)?;
-    let mut history = History::default();
-    let mut outcome = Ok(());
-    for _ in 0..STEPS {
-        let Some(tid) = scheduler.next(&session, &known.watched) else {
-            break;
-        };
-        tracing::trace!(tid, access = ?session.watching(tid), "a step of a walk");
-        history.before_step(&session, tid, known, found);
-        let handle = session.handle(tid);
-        let step = session.step_as(tid, 0);
-        let events = session.take_events();
-        history.after_step(&session, tid, events, known, found);
-        if !session.model().threads.contains_key(&tid) {
-            history.ended(tid, handle, session.sees_joins());
-        }
-        outcome = step.map(drop);
-        if outcome.is_err() {
-            break;
-        }
-    }
-    session.finish();
-    outcome
 }

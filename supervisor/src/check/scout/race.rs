@@ -52,7 +52,7 @@ impl Stacks {
         self.known.entry(place).or_insert_with(|| {
             let frames = session.stack(tid);
             let is_inside = |frame: &&crate::symbols::Frame| match place {
-                Place::Instruction(_) => false,
+                Place::Instruction(_) | Place::Atomic(_) => false,
                 Place::Call(address) | Place::Kernel(address) => frame.address != address,
             };
             let skipped = frames.iter().take_while(is_inside).count();

@@ -1,8 +1,7 @@
 //! Who goes next in a walk.
 
-use super::{ASIDE, LONG_RUN, PREEMPT_ONE_IN};
+use super::{ASIDE, Known, LONG_RUN, PREEMPT_ONE_IN};
 use crate::session::Session;
-use crate::watched::{Place, Watched};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use syscall_model::Tid;
@@ -30,7 +29,7 @@ impl Scheduler {
         }
     }
 
-    pub fn next(&mut self, session: &Session, watched: &Watched) -> Option<Tid> {
+    pub fn next(&mut self, session: &Session, known: &Known) -> Option<Tid> {
         let mut enabled = session.enabled();
         self.aside = self
             .aside
@@ -41,10 +40,9 @@ impl Scheduler {
             enabled.retain(|&tid| tid != aside);
         }
         let stays = self.last.filter(|tid| enabled.contains(tid));
-        let is_shared = |tid: Tid| match session.watching(tid).map(|access| access.place) {
-            Some(Place::Instruction(site)) => watched.instructions.contains(&site),
-            Some(Place::Call(site)) => watched.calls.contains(&site),
-            Some(Place::Kernel(_)) | None => false,
+        let is_shared = |tid: Tid| {
+            let access = session.watching(tid);
+            access.is_some_and(|access| known.is_interesting(access.place))
         };
         let others = stays.filter(|_| enabled.len() > 1);
         if let Some(tid) = others

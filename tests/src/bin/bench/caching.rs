@@ -229,7 +229,7 @@ fn at_write(session: &Session) -> Result<bool> {
 }
 
 /// The program that is measured, built as this one was. `cargo run --bin bench` alone builds only this one.
-fn program() -> Result<PathBuf> {
+pub fn program() -> Result<PathBuf> {
     let name = "tracefork-under-test";
     let program = std::env::current_exe()?.with_file_name(name);
     if !program.exists() {

@@ -11,6 +11,7 @@ mod checking;
 mod report;
 mod running;
 mod sample;
+mod scouting;
 mod subject;
 
 use std::process::ExitCode;
@@ -44,9 +45,10 @@ fn main() -> ExitCode {
 /// A group of rows that are measured together.
 type Group = (&'static str, fn(&Effort) -> Result<Vec<Row>>);
 
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 10] = [
     // Before anything pins this thread to a core.
     ("jobs", checking::jobs),
+    ("scouting", scouting::scouting),
     ("spared", caching::spared),
     ("branching", caching::branching),
     ("computing", running::computing),

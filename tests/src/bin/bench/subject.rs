@@ -53,6 +53,7 @@ impl Subject {
             confine: true,
             walk: None,
             atomics: tracefork::symbols::Atomics::default(),
+            plans: tracefork::hooks::PlanCache::default(),
             program: well(Program::find(self.program.as_os_str(), Path::new("/")))?,
             argv: argv.map(|arg| arg.as_bytes().to_vec()).collect(),
             env: ENVIRONMENT

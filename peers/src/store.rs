@@ -35,7 +35,8 @@ impl fmt::Display for TreeKey {
 }
 
 const MAGIC: &[u8; 8] = b"TFPEERS\0";
-const VERSION: u32 = 3;
+/// The format that is written and read.
+pub const VERSION: u32 = 3;
 const HEADER: usize = 8 + 4 + 8;
 
 #[derive(Serialize, Deserialize)]

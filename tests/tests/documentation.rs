@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let mut trials = vec![
         trial("links".to_owned(), Box::new(links)),
         trial("options".to_owned(), Box::new(options)),
+        trial("promises".to_owned(), Box::new(promises)),
     ];
     for document in documents::all().expect("the pages can be read") {
         if !document.sessions.is_empty() {
@@ -208,6 +210,55 @@ fn links() -> Result<()> {
                 document.name(),
                 &found[1]
             );
+        }
+    }
+    Ok(())
+}
+
+/// The tests that SECURITY.md names are there.
+fn promises() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let text = fs::read_to_string(root.join("SECURITY.md"))?;
+    let name = Regex::new("`([a-z0-9_]+)(?:::([a-z0-9_]+))?`")?;
+    // In the table, the last column; elsewhere what stands behind "Test:", or in parentheses behind a sentence.
+    let places = Regex::new(r"(?m)^\|.*\|([^|]+)\|$|Test: (.*)$|\((`[a-z_]+`:[^)]*)\)")?;
+    let mut named = std::collections::BTreeSet::new();
+    for place in places.captures_iter(&text) {
+        let list = place.iter().skip(1).flatten().map(|part| part.as_str());
+        for found in list.flat_map(|list| name.captures_iter(list)) {
+            named.extend(
+                found
+                    .iter()
+                    .skip(1)
+                    .flatten()
+                    .map(|part| part.as_str().to_owned()),
+            );
+        }
+    }
+    ensure!(named.len() > 20, "few tests are named: {named:?}");
+    let mut sources = String::new();
+    for directory in ["tests", "tracee", "supervisor/src"] {
+        collect(&root.join(directory), &mut sources)?;
+    }
+    named.retain(|name| {
+        !sources.contains(&format!("fn {name}("))
+            && !sources.contains(&format!("\"{name}\""))
+            && !sources.contains(&format!("\n{name}\n"))
+    });
+    ensure!(named.is_empty(), "no such tests: {named:?}");
+    Ok(())
+}
+
+/// All sources below a directory, and the names of all files, each in a line.
+fn collect(directory: &Path, into: &mut String) -> Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, into)?;
+        } else if path.extension().is_some_and(|kind| kind == "rs" || kind == "c") {
+            into.push_str(&fs::read_to_string(&path)?);
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            into.push_str(&format!("\n{stem}\n"));
         }
     }
     Ok(())

@@ -18,7 +18,7 @@ type Check = fn() -> Result<()>;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let options: [(&str, Check); 16] = [
+    let options: [(&str, Check); 17] = [
         ("stdin_comes_from_the_file", stdin_comes_from_the_file),
         ("stdin_is_empty_without_one", stdin_is_empty_without_one),
         ("cwd_is_where_the_program_runs", cwd_is_where_the_program_runs),
@@ -49,6 +49,7 @@ fn main() -> ExitCode {
             "limits_of_the_shell_are_no_matter",
             limits_of_the_shell_are_no_matter,
         ),
+        ("names_need_not_be_text", names_need_not_be_text),
         (
             "a_violation_outlives_a_full_disk",
             a_violation_outlives_a_full_disk,
@@ -93,6 +94,23 @@ fn limits_of_the_shell_are_no_matter() -> Result<()> {
         );
         ensure!(said.contains(told), "{limit}: {said}");
     }
+    Ok(())
+}
+
+/// Functions and variables with names in an old encoding: they have no name for us, and nothing else is amiss.
+fn names_need_not_be_text() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let guest = guests::one("other/odd_names.c")?.build()?;
+    let guest = guest.to_str().context("a path is text")?;
+    let finished = tracefork(&scratch, &["check", "--trace-dir", "traces", "--", guest])?;
+    let said = String::from_utf8_lossy(&finished.stdout).into_owned();
+    let complained = String::from_utf8_lossy(&finished.stderr).into_owned();
+    ensure!(finished.end == End::Exit(1), "{:?}: {complained}", finished.end);
+    ensure!(
+        said.contains("assert: ") && said.contains("odd_names.c"),
+        "{said}"
+    );
+    ensure!(complained.is_empty(), "{complained}");
     Ok(())
 }
 

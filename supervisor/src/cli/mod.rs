@@ -189,6 +189,8 @@ fn report_failure(failure: &Failure) {
 
 fn init_log(verbose: u8) {
     use tracing::level_filters::LevelFilter;
+    use tracing_subscriber::filter::Targets;
+    use tracing_subscriber::prelude::*;
     let level = match verbose {
         0 => LevelFilter::WARN,
         1 => LevelFilter::DEBUG,
@@ -197,7 +199,15 @@ fn init_log(verbose: u8) {
     let logger = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
-        .without_time();
+        .without_time()
+        .with_ansi(style::on_stderr())
+        .finish();
+    // The reader of ELF files complains about each name that is not UTF-8, which is its own affair.
+    let its_own = match verbose {
+        0 => LevelFilter::ERROR,
+        _ => level,
+    };
+    let targets = Targets::new().with_default(level).with_target("goblin", its_own);
     // A second call, as in tests, keeps the first logger.
-    let _ = logger.with_ansi(style::on_stderr()).try_init();
+    let _ = logger.with(targets).try_init();
 }

@@ -48,7 +48,7 @@ pub fn cache(plain: &[u8]) -> Vec<u8> {
 /// A saved cache with this body.
 pub fn cache_of_body(body: &[u8]) -> Vec<u8> {
     let mut file = b"TFPEERS\0".to_vec();
-    file.extend(2_u32.to_le_bytes());
+    file.extend(peers::store::VERSION.to_le_bytes());
     file.extend(xxh3_64(body).to_le_bytes());
     file.extend(body);
     file

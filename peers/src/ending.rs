@@ -24,6 +24,10 @@ impl PeerWorld {
     /// There is no such connection, or in linear mode the recorded conversation goes on.
     pub fn reset(&mut self, state: &mut PeerState, key: &ConnKey) -> Result<(), PeerError> {
         let conn = self.conn(state, key)?;
+        if conn.fin {
+            // What it makes of the end comes first, or it would depend on how quick it is; and what it then says is not heard any more afterwards.
+            self.resolve(conn.tree.0, state.place(&conn.instance))?;
+        }
         let end = self.trees[conn.tree.0].end(conn.channel, state.place(&conn.instance).pos);
         // One that the peer has broken off is no more.
         if end != StreamEnd::Reset {

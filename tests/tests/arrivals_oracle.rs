@@ -42,6 +42,11 @@ const CASES: &[Case] = &[
     case("pieces", &["buggy"], &[]),
     case("pieces", &["fixed"], &[]),
     case("wakeup", &["fixed"], &["ann\n", "bob\n"]),
+    case("oneshot", &[], &[]),
+    case("peeks", &["peek"], &[]),
+    case("peeks", &["count"], &[]),
+    case("acceptor", &["2"], &["ann\n", "bob\n"]),
+    case("exclusive", &["2"], &["ann\n", "bob\n"]),
 ];
 
 /// Numbers that look random, the same for each case: what the machine does with them differs.

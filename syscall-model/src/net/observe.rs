@@ -5,7 +5,7 @@
 //! answer on its way has one alternative, which is no choice.
 
 use super::flight::{self, Arrivals, Cargo, Flight, Thing};
-use super::readiness::{Source, combinations};
+use super::readiness::{MANY, Source, combinations};
 pub use super::readiness::{looked_at, looks_at, may_become_ready, ways_to_be_ready};
 use super::{Caller, Endpoint};
 use crate::channels::ChannelId;
@@ -354,7 +354,7 @@ fn accept(model: &Model, id: ChannelId, flight: &Flight, callers: &[Caller]) -> 
         .collect()
 }
 
-/// Whose datagram is received. All of them, as far as the call takes them, or one alone.
+/// Whose datagrams are received: as many as the call takes, or fewer, in any order.
 fn receive_datagram(
     model: &Model,
     id: ChannelId,
@@ -370,23 +370,45 @@ fn receive_datagram(
     if is_there {
         return Vec::new();
     }
-    let alone = senders.keys().map(|from| vec![from.clone()]);
-    let mut orders: Vec<Vec<Endpoint>> = Vec::new();
-    if most > 1 {
-        let all = senders
-            .iter()
-            .flat_map(|(from, queue)| std::iter::repeat_n(from.clone(), queue.len()));
-        orders.push(all.take(most as usize).collect());
+    let all = senders
+        .iter()
+        .flat_map(|(from, queue)| std::iter::repeat_n(from.clone(), queue.len()));
+    let mut orders: Vec<Vec<Endpoint>> = vec![all.take(most.max(1) as usize).collect()];
+    let mut begun = vec![Vec::new()];
+    // Shorter ones first: if there are too many, each is alone at least.
+    while let Some(longer) =
+        longer_orders(&begun, senders, most).filter(|longer| orders.len() + longer.len() <= MANY)
+    {
+        orders.extend(longer.iter().cloned());
+        begun = longer;
     }
-    for order in alone {
-        if !orders.contains(&order) {
-            orders.push(order);
+    let mut different: Vec<Vec<Endpoint>> = Vec::new();
+    for order in orders {
+        if !different.contains(&order) {
+            different.push(order);
         }
     }
-    orders
+    different
         .into_iter()
         .map(|order| vec![Landing::From(id, order)])
         .collect()
+}
+
+/// These orders of senders, each with one datagram more; `None` if there are none.
+fn longer_orders(
+    begun: &[Vec<Endpoint>],
+    senders: &imbl::OrdMap<Endpoint, imbl::Vector<Vec<u8>>>,
+    most: u32,
+) -> Option<Vec<Vec<Endpoint>>> {
+    let mut longer = Vec::new();
+    for order in begun.iter().filter(|order| order.len() < most.max(1) as usize) {
+        for (from, queue) in senders {
+            if order.iter().filter(|taken| *taken == from).count() < queue.len() {
+                longer.push([order.as_slice(), std::slice::from_ref(from)].concat());
+            }
+        }
+    }
+    (!longer.is_empty()).then_some(longer)
 }
 
 /// Lets things arrive.

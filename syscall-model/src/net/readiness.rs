@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// While so few sources have something on its way, all their subsets are alternatives; of more, each alone and all together.
 const FEW: usize = 3;
 /// No observation has more alternatives than about this many.
-const MANY: usize = 64;
+pub(super) const MANY: usize = 64;
 
 /// A socket at which a look for readiness could see more than it does.
 pub(super) struct Source {

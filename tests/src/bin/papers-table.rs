@@ -111,6 +111,18 @@ const ROWS: &[Row] = &[
         "> 1 h, 54:18, 58:42, 3442.8 / 13638.9",
     ),
     row(
+        "alphabet_server",
+        &["6", "2"],
+        Peer::Clients(6, "alphabet 2"),
+        "> 1 h, 42:43, 47:04, 2360.6 / 11728.5",
+    ),
+    row(
+        "alphabet_server",
+        &["7", "1"],
+        Peer::Clients(7, "alphabet 1"),
+        "> 1 h, 36:35, > 1 h, –",
+    ),
+    row(
         "chat_server",
         &["2", "abstract"],
         Peer::Clients(2, "chat {i} 2"),

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 // Whether the bug is in.
-static int bad;
+__attribute__((unused)) static int bad;
 
 typedef void *(*body)(void *);
 #define THREAD(name) static void *name(void *argument __attribute__((unused)))
@@ -41,7 +41,7 @@ struct program {
     void (*run)(void);
 };
 
-static int choose(const struct program *programs, int count, int argc, char **argv) {
+__attribute__((unused)) static int choose(const struct program *programs, int count, int argc, char **argv) {
     for (int i = 0; argc == 3 && i < count; i++)
         if (strcmp(programs[i].name, argv[1]) == 0) {
             bad = strcmp(argv[2], "bad") == 0;

@@ -75,9 +75,11 @@ pub fn refresh(model: &mut Model, net: &mut dyn Network) -> bool {
                 set_pending(model, id, pending, was_pending);
             }
         } else if let Link::Peer(key) = &socket.link {
-            let key = key.clone();
+            let (key, is_shut) = (key.clone(), socket.write_shut);
             changed |= pull_stream(model, net, id, &key);
-            changed |= socket::set_unread_there(model, id, net.unread(&key));
+            // Nothing more can be said that would have to wait; and the connection may be broken off.
+            let unread = if is_shut { 0 } else { net.unread(&key) };
+            changed |= socket::set_unread_there(model, id, unread);
         } else if socket.style == Style::Datagram {
             if let Some(name) = socket.name.clone()
                 && socket.is_open_to_clients()

@@ -16,7 +16,8 @@ use std::time::Duration;
 enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
-    Udp(UdpSocket),
+    /// And where the server is.
+    Udp(UdpSocket, SocketAddr),
     /// One of those who write to a datagram socket of the SUT, which is shared by all of them.
     Correspondent(UdpSocket, SocketAddr),
     /// We have broken it off.
@@ -58,6 +59,8 @@ pub struct Link {
     sent: u64,
     received: u64,
     end: StreamEnd,
+    /// From where a datagram came that is not the server's address.
+    elsewhere: Option<SocketAddr>,
 }
 
 const READ_CHUNK: usize = 64 * 1024;
@@ -82,11 +85,13 @@ impl Link {
                 } else {
                     ([0u16; 8], 0).into()
                 };
-                let socket = UdpSocket::bind(any)?;
-                socket.connect(addr)?;
+                let way = UdpSocket::bind(any)?;
+                way.connect(addr)?;
+                // Not connected, to hear of a server that answers from another port.
+                let socket = UdpSocket::bind((way.local_addr()?.ip(), 0))?;
                 socket.set_nonblocking(true)?;
                 let addresses = Some((socket.local_addr()?, *addr));
-                Ok(Link::new(Socket::Udp(socket), addresses, 0))
+                Ok(Link::new(Socket::Udp(socket, *addr), addresses, 0))
             }
         }
     }
@@ -141,6 +146,7 @@ impl Link {
             sent: 0,
             received: 0,
             end: StreamEnd::Open,
+            elsewhere: None,
         }
     }
 
@@ -179,9 +185,15 @@ impl Link {
             _ if !self.is_open() => None,
             Socket::Tcp(s) => Some(s.as_fd()),
             Socket::Unix(s) => Some(s.as_fd()),
-            Socket::Udp(s) | Socket::Correspondent(s, _) => Some(s.as_fd()),
+            Socket::Udp(s, _) | Socket::Correspondent(s, _) => Some(s.as_fd()),
             Socket::Gone => None,
         }
+    }
+
+    /// Where the server of a datagram has answered from, if not from where it was asked.
+    #[must_use]
+    pub fn answered_from_elsewhere(&self) -> Option<SocketAddr> {
+        self.elsewhere
     }
 
     /// A stream has an end, datagrams just cease.
@@ -214,8 +226,7 @@ impl Link {
     /// The kernel does not take it. A refusal of an earlier one is not an error here: it is the peer's silence.
     pub fn send_datagram(&mut self, bytes: &[u8]) -> io::Result<()> {
         let sent = match &self.socket {
-            Socket::Udp(socket) => socket.send(bytes),
-            Socket::Correspondent(socket, them) => socket.send_to(bytes, them),
+            Socket::Udp(socket, them) | Socket::Correspondent(socket, them) => socket.send_to(bytes, them),
             Socket::Tcp(_) | Socket::Unix(_) | Socket::Gone => return Err(ErrorKind::InvalidInput.into()),
         };
         match sent {
@@ -255,7 +266,7 @@ impl Link {
             let result = match &mut self.socket {
                 Socket::Tcp(s) => s.write(&self.outbox),
                 Socket::Unix(s) => s.write(&self.outbox),
-                Socket::Udp(_) | Socket::Correspondent(..) | Socket::Gone => return,
+                Socket::Udp(..) | Socket::Correspondent(..) | Socket::Gone => return,
             };
             match result {
                 Ok(n) => {
@@ -274,7 +285,7 @@ impl Link {
             let _ = match &self.socket {
                 Socket::Tcp(s) => s.shutdown(Shutdown::Write),
                 Socket::Unix(s) => s.shutdown(Shutdown::Write),
-                Socket::Udp(_) | Socket::Correspondent(..) | Socket::Gone => Ok(()),
+                Socket::Udp(..) | Socket::Correspondent(..) | Socket::Gone => Ok(()),
             };
         }
     }
@@ -287,11 +298,17 @@ impl Link {
             let result = match &mut self.socket {
                 Socket::Tcp(s) => s.read(&mut self.buffer),
                 Socket::Unix(s) => s.read(&mut self.buffer),
-                Socket::Udp(s) => s.recv(&mut self.buffer),
+                Socket::Udp(s, them) => match s.recv_from(&mut self.buffer) {
+                    Ok((_, from)) if (from.ip(), from.port()) != (them.ip(), them.port()) => {
+                        self.elsewhere = Some(from);
+                        break;
+                    }
+                    result => result.map(|(n, _)| n),
+                },
                 Socket::Correspondent(..) | Socket::Gone => return false,
             };
             match result {
-                Ok(n) if matches!(self.socket, Socket::Udp(_)) => {
+                Ok(n) if matches!(self.socket, Socket::Udp(..)) => {
                     into.push_datagram(channel, self.buffer[..n].to_vec());
                     taken += n.max(1);
                 }
@@ -305,7 +322,7 @@ impl Link {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 // A datagram that nobody received: the peer says nothing.
-                Err(_) if matches!(self.socket, Socket::Udp(_)) => break,
+                Err(_) if matches!(self.socket, Socket::Udp(..)) => break,
                 Err(_) => self.end = StreamEnd::Reset,
             }
             into.push_end(channel, self.end);
@@ -359,7 +376,7 @@ impl Link {
         let told = self.sent + waiting;
         let Some(diag) = diag else { return waiting };
         match &self.socket {
-            Socket::Udp(_) | Socket::Correspondent(..) | Socket::Gone => 0,
+            Socket::Udp(..) | Socket::Correspondent(..) | Socket::Gone => 0,
             Socket::Unix(_) => match diag.unix_unread(self.inode) {
                 Ok(Some(unread)) => u64::from(unread) + waiting,
                 Ok(None) => told,
@@ -386,7 +403,7 @@ impl Link {
                 Ok(Some(_)) => Flight::Unconsumed,
                 Err(_) => Flight::Unseen,
             },
-            Socket::Udp(_) | Socket::Correspondent(..) => {
+            Socket::Udp(..) | Socket::Correspondent(..) => {
                 match self.addresses.map(|(us, them)| diag.udp(them, us)) {
                     Some(Ok(Some((0, _)) | None)) => Flight::Clear,
                     Some(Ok(Some(_))) => Flight::Unconsumed,

@@ -4,6 +4,7 @@ use crate::address::Address;
 use crate::answer::{Answer, StreamEnd};
 use std::fmt::Write as _;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// A failure of a peer or of the cache.
@@ -78,6 +79,18 @@ pub enum PeerError {
         last: String,
         /// The end of its output.
         last_output: String,
+    },
+    /// A server of datagrams goes on from another port, as those of TFTP do.
+    #[error(
+        "peer {name} answers {connection} from another address, {from}: conversations that go on from another port, as those of TFTP do, are not modelled; use a server that answers from its own port"
+    )]
+    AnswersFromElsewhere {
+        /// The peer's name.
+        name: String,
+        /// Which connection.
+        connection: String,
+        /// Where the answer came from.
+        from: SocketAddr,
     },
     /// The peer answered a replay differently.
     #[error("peer is not deterministic: on {connection}, after \"{after}\", it answers a replay differently\n{}", side_by_side(.expected, .actual))]

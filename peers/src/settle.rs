@@ -196,6 +196,14 @@ impl Ground {
             if focus.heard.size() > config.flood_limit {
                 return Err(self.flood(focus, config, name));
             }
+            if let Some(from) = focus.links.iter().find_map(Link::answered_from_elsewhere) {
+                let process = self.process(focus);
+                return Err(PeerError::AnswersFromElsewhere {
+                    name: process.map_or_else(|| name.to_string(), |p| p.name.clone()),
+                    connection: name.to_string(),
+                    from,
+                });
+            }
             let state = self.look(focus, others, config.flood_limit);
             let unread = match state.1 {
                 Flight::Clear => Vec::new(),

@@ -338,6 +338,37 @@ fn a_server_that_never_stops_talking_floods() {
 }
 
 #[test]
+fn a_server_that_answers_from_another_port_is_reported() {
+    let server = r#"
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("127.0.0.1", int(sys.argv[1])))
+while True:
+    d, a = s.recvfrom(100)
+    other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); other.bind(("127.0.0.1", 0)); other.sendto(d, a)
+"#;
+    let port = free_port();
+    let mut world = PeerWorld::new(Config {
+        servers: vec![python("server", server, &[&port.to_string()])],
+        ..config(CacheMode::Branching)
+    })
+    .expect("server");
+    let mut state = PeerState::new();
+    let address = Address::Udp(([127, 0, 0, 1], port).into());
+    let key = world
+        .open(&mut state, &address)
+        .expect("opens")
+        .expect("is there");
+    let said = world.write(&mut state, &key, b"anybody");
+    let error = said
+        .and_then(|()| world.readable(&state, &key))
+        .expect_err("the answer is lost");
+    assert!(
+        matches!(&error, PeerError::AnswersFromElsewhere { from, .. } if from.port() != port),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_server_that_closes_or_resets_is_heard() {
     let (address, spec) = server("conn.close() or b''");
     let mut world = PeerWorld::new(Config {

@@ -60,9 +60,14 @@ impl Alphabet {
 
     /// The cost of a transition in a search with this cache: a complete one, or so many states of it.
     fn search(&self, cache: &str, states: Option<u32>) -> Result<Cost> {
+        Ok(self.explore(["--cache", cache], states)?.0)
+    }
+
+    /// The same for any option, with the number of new states.
+    fn explore(&self, option: [&str; 2], states: Option<u32>) -> Result<(Cost, u64)> {
         let (port, n, m) = (free_port()?, self.connections, self.messages);
         let mut command = Command::new(program()?);
-        command.args(["check", "--quiet", "--json", "-", "--cache", cache]);
+        command.args(["check", "--quiet", "--json", "-"]).args(option);
         // The same search for all: without a cache there would be one, and several with.
         command.args(["--reduce", "sleep"]);
         if let Some(states) = states {
@@ -92,11 +97,9 @@ impl Alphabet {
         );
         let time = result["time_s"].as_f64().context("a time")?;
         let transitions = result["transitions"].as_u64().context("transitions")?;
-        Ok(Cost::per(
-            transitions,
-            std::time::Duration::from_secs_f64(time),
-            busy,
-        ))
+        let states = result["states"]["new"].as_u64().context("states")?;
+        let time = std::time::Duration::from_secs_f64(time);
+        Ok((Cost::per(transitions, time, busy), states))
     }
 }
 
@@ -141,6 +144,31 @@ pub fn branching(effort: &Effort) -> Result<Vec<Row>> {
         ));
     }
     Ok(rows)
+}
+
+/// Arrivals in any order against those in the order of the command line, for programs that cannot tell them apart.
+pub fn arrivals(effort: &Effort) -> Result<Vec<Row>> {
+    let program = client(effort.of(5, 1));
+    let explore = |arrivals| program.explore(["--arrivals", arrivals], None);
+    let (any, ordered) = (explore("any")?.1, explore("ordered")?.1);
+    ensure!(
+        any == ordered,
+        "{}: {any} states with any order of arrival, {ordered} with one",
+        program.name()
+    );
+    let [any, ordered] = in_turns(
+        effort.of(7, 1),
+        [
+            Box::new(|| Ok(explore("any")?.0)),
+            Box::new(|| Ok(explore("ordered")?.0)),
+        ],
+    )?;
+    Ok(vec![Row::new(
+        format!("check: {}, arrivals in any order against one", program.name()),
+        any,
+        ordered,
+        Aim::AtMost(1.05),
+    )])
 }
 
 /// A server that is there already, and is ended with the bench.

@@ -45,12 +45,13 @@ fn main() -> ExitCode {
 /// A group of rows that are measured together.
 type Group = (&'static str, fn(&Effort) -> Result<Vec<Row>>);
 
-const GROUPS: [Group; 10] = [
+const GROUPS: [Group; 11] = [
     // Before anything pins this thread to a core.
     ("jobs", checking::jobs),
     ("scouting", scouting::scouting),
     ("spared", caching::spared),
     ("branching", caching::branching),
+    ("arrivals", caching::arrivals),
     ("computing", running::computing),
     ("stops", running::stops),
     ("transition", checking::transition),

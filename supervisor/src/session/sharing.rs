@@ -41,7 +41,10 @@ impl Session {
         };
         Ok(spans.iter().any(|(span, _)| {
             let own = stack.contains(&span.start) && !is_lent(span);
-            !own && !span.is_empty() && holding(span.start).is_none_or(|map| map.writable)
+            // What can only be read here may be written by calls, if it is a file's.
+            let changes =
+                |map: &Mapping| map.writable || self.model.fs.shared_in(span.start, span.end - span.start);
+            !own && !span.is_empty() && holding(span.start).is_none_or(changes)
         }))
     }
 

@@ -258,12 +258,20 @@ impl Session {
         if is_idle || call.sysno.id() == syscall_model::Sysno::futex.id() {
             return Ok(());
         }
-        let spans = {
+        let buffers = {
             let memory = TaskMemory::new(self.task()?);
             syscall_model::table::buffers(call, result, &memory)
         };
-        let spans: Vec<Span> = spans.into_iter().filter(|(span, _)| !span.is_empty()).collect();
-        if spans.is_empty() || self.is_libc_buffer(regs)? {
+        let mut spans: Vec<Span> = buffers.into_iter().filter(|(span, _)| !span.is_empty()).collect();
+        if !spans.is_empty() && self.is_libc_buffer(regs)? {
+            spans.clear();
+        }
+        spans.extend(syscall_model::fs::shared::spans_of_call(
+            &self.model,
+            call,
+            result,
+        ));
+        if spans.is_empty() {
             return Ok(());
         }
         let place = Place::Kernel(self.own_caller(regs));

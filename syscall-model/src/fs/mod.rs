@@ -17,7 +17,7 @@ mod memory_host;
 mod node;
 mod path;
 mod proc_contents;
-pub(crate) mod shared;
+pub mod shared;
 mod tree;
 mod virtual_files;
 

@@ -6,13 +6,16 @@
 //! differ from it are taken over, and after it was written they are filled again. One thread runs at a time, so
 //! between two calls of one thread nobody else could have looked.
 
+use crate::call::Call;
+use crate::fd::Kind;
 use crate::fs::content::PAGE;
 use crate::fs::node::NodeId;
 use crate::fs::{FileKey, FileSystem};
 use crate::fs::{backing, data};
 use crate::memory::GuestMemoryExt;
-use crate::model::Cx;
-use syscalls::Errno;
+use crate::model::{Cx, Model};
+use std::ops::Range;
+use syscalls::{Errno, Sysno};
 
 /// A part of a file that is visible in memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +62,14 @@ impl FileSystem {
     pub fn shared_in(&self, start: u64, len: u64) -> bool {
         let end = start.saturating_add(len);
         self.shared.values().any(|mapping| mapping.meets(start, end))
+    }
+
+    /// Can its contents be seen, or changed, by loads and stores?
+    pub fn is_mapped(&self, node: &NodeId) -> bool {
+        !self.shared.is_empty()
+            && self
+                .key(node)
+                .is_some_and(|key| !self.mappings_of(key).is_empty())
     }
 
     /// Is this part of the file mapped writable already?
@@ -144,6 +155,38 @@ pub(crate) fn flush(cx: &mut Cx, node: &NodeId) -> Result<(), Errno> {
     }
     cx.model.fs.touch_modified(ino, now);
     refresh(cx, node)
+}
+
+/// The memory at which a call that has returned `result` has read or changed a mapped file, and whether it has changed it.
+pub fn spans_of_call(model: &Model, call: &Call, result: i64) -> Vec<(Range<u64>, bool)> {
+    let (writes, is_positional) = match call.sysno {
+        Sysno::read | Sysno::readv => (false, false),
+        Sysno::write | Sysno::writev => (true, false),
+        Sysno::pread64 | Sysno::preadv => (false, true),
+        Sysno::pwrite64 | Sysno::pwritev => (true, true),
+        Sysno::preadv2 => (false, call.long(3) != -1),
+        Sysno::pwritev2 => (true, call.long(3) != -1),
+        _ => return Vec::new(),
+    };
+    let len = u64::try_from(result).unwrap_or(0);
+    let Ok((_, description)) = model.files.lookup(call.fd(0)) else {
+        return Vec::new();
+    };
+    let Kind::File(file) = &description.kind else {
+        return Vec::new();
+    };
+    let start = match is_positional {
+        true => call.word(3),
+        false => file.offset.saturating_sub(len),
+    };
+    let mappings = model.fs.key(&file.node).map(|key| model.fs.mappings_of(key));
+    let part = |mapping: SharedMapping| {
+        let from = start.max(mapping.offset);
+        let to = start.saturating_add(len).min(mapping.offset + mapping.len);
+        let memory = |at: u64| mapping.addr + (at - mapping.offset);
+        (from < to).then(|| (memory(from)..memory(to), writes))
+    };
+    mappings.into_iter().flatten().filter_map(part).collect()
 }
 
 /// The pages of a mapping that differ from the file, as far as the file goes.

@@ -64,7 +64,12 @@ pub fn touches(model: &Model, ofd: OfdId, writes: bool, positional: bool) -> Vec
     };
     match &description.kind {
         Kind::File(file) if matches!(file.class, Class::Regular | Class::Directory) => {
-            vec![moves, access(Object::Path(file.path.to_vec()))]
+            let mut touches = vec![moves, access(Object::Path(file.path.to_vec()))];
+            // Any load or store may be one of the same bytes.
+            if model.fs.is_mapped(&file.node) {
+                touches.push(access(Object::Everything));
+            }
+            touches
         }
         // The bytes come from one stream for all readers.
         Kind::File(file) if file.class == Class::Random => vec![Touch::write(Object::Process)],

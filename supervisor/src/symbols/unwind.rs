@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::ops::{Deref, Range};
 use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,6 +54,26 @@ struct Tables {
     eh_frame: Section,
     eh_frame_hdr: Section,
     got: Section,
+}
+
+/// Is this an index as every linker makes it, with all that it names behind the beginning of the table? `gimli` subtracts without a look; without an index the table is
+/// read from its beginning.
+fn is_sound_index(address: u64, index: &[u8]) -> bool {
+    /// Version 1; the table relative to here, a count, and entries relative to the index, of four bytes each.
+    const USUAL: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
+    let word = |bytes: &[u8]| i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    let Some((head, entries)) = index.split_at_checked(12).filter(|(head, _)| head[..4] == USUAL) else {
+        return false;
+    };
+    let table = 4 + i64::from(word(&head[4..]));
+    let is_inside = |at: i64| {
+        let place = i128::from(address) + i128::from(at);
+        at >= table && (0..i128::from(i64::MAX)).contains(&place)
+    };
+    is_inside(table)
+        && entries
+            .chunks_exact(8)
+            .all(|entry| is_inside(word(&entry[4..]).into()))
 }
 
 impl Tables {
@@ -104,7 +125,8 @@ impl Tables {
                 .collect(),
             text: section(".text"),
             eh_frame: section(".eh_frame"),
-            eh_frame_hdr: section(".eh_frame_hdr"),
+            eh_frame_hdr: section(".eh_frame_hdr")
+                .filter(|(range, bytes)| is_sound_index(range.start, bytes)),
             got: section(".got"),
         })
     }
@@ -218,10 +240,12 @@ impl StackUnwinder {
         let mut read = |address: u64| read_stack(address).ok_or(());
         while addresses.len() < max {
             self.read_module_at(at.address_for_lookup());
-            let next = self
-                .unwinder
-                .unwind_frame(at, &mut state, &mut self.cache, &mut read);
-            let Ok(Some(caller)) = next else { break };
+            let next = catch_unwind(AssertUnwindSafe(|| {
+                self.unwinder
+                    .unwind_frame(at, &mut state, &mut self.cache, &mut read)
+            }));
+            // A damaged table may be more than the libraries expect: then the stack ends here.
+            let Ok(Ok(Some(caller))) = next else { break };
             let Some(frame) = FrameAddress::from_return_address(caller) else {
                 break;
             };
@@ -234,5 +258,33 @@ impl StackUnwinder {
 
     fn is_code(&self, address: u64) -> bool {
         self.executable.iter().any(|range| range.contains(&address))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_sound_index;
+
+    fn index(table: i32, entry: i32) -> Vec<u8> {
+        let mut bytes = vec![1, 0x1b, 0x03, 0x3b];
+        for word in [table, 1, 0x100, entry] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn an_index_names_what_is_in_the_table() {
+        assert!(is_sound_index(0x2000, &index(0x40, 0x60)));
+        assert!(!is_sound_index(0x2000, &index(0x40, 0x20)), "before the table");
+        assert!(!is_sound_index(0x20, &index(-0x40, 0x60)), "before all addresses");
+        assert!(
+            !is_sound_index(u64::MAX - 0x50, &index(0x40, 0x60)),
+            "beyond them"
+        );
+        assert!(!is_sound_index(0x2000, &index(0x40, 0x60)[..10]), "too short");
+        let mut unusual = index(0x40, 0x60);
+        unusual[3] = 0x1b;
+        assert!(!is_sound_index(0x2000, &unusual));
     }
 }

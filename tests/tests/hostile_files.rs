@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
 use tracefork::trace::{Operation, Trace, format};
+use tracefork_tests::campaign;
 use tracefork_tests::command_under_test;
 use tracefork_tests::directives::{End, Preempt};
 use tracefork_tests::guests;
@@ -201,7 +202,9 @@ fn attack_results(tracefork: &Tracefork) -> Result<()> {
 }
 
 fn attack_modules(_: &Tracefork) -> Result<()> {
-    let small = fs::read(guests::one("run/cond_broadcast.c")?.build()?)?;
+    // The same file wherever this is built: the attack is on its bytes.
+    let anywhere = format!("-ffile-prefix-map={}=.", campaign::workspace().display());
+    let small = fs::read(guests::one("run/cond_broadcast.c")?.build_with(&[&anywhere])?)?;
     let target = Target {
         name: "module",
         corpus: vec![small],

@@ -202,16 +202,7 @@ impl Session {
             ..*regs
         };
         let place = Place::Call(self.own_caller(&entry));
-        self.touches_freed(tid, place, &spans);
-        if self.options.walk.is_some() && self.may_be_shared(&spans, regs, place)? {
-            self.happened(Event::Accesses(Watching {
-                place,
-                spans,
-                own_stack: false,
-                frees: false,
-            }));
-        }
-        Ok(())
+        self.accesses_for_program(tid, place, spans, regs)
     }
 
     /// A library function goes on, or, if it frees what is to be kept, returns at once.
@@ -275,6 +266,17 @@ impl Session {
             return Ok(());
         }
         let place = Place::Kernel(self.own_caller(regs));
+        self.accesses_for_program(tid, place, spans, regs)
+    }
+
+    /// A library or the kernel has accessed memory on behalf of the program.
+    fn accesses_for_program(
+        &mut self,
+        tid: Tid,
+        place: Place,
+        spans: Vec<Span>,
+        regs: &Regs,
+    ) -> Result<(), Failure> {
         self.touches_freed(tid, place, &spans);
         if self.options.walk.is_some() && self.may_be_shared(&spans, regs, place)? {
             self.happened(Event::Accesses(Watching {

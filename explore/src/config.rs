@@ -13,6 +13,9 @@ pub enum Strategy {
     Dfs,
     /// Breadth first over the states where there is something to choose: the violation with the fewest decisions comes first.
     Bfs,
+    /// All that needs no preemption, then all that needs one, and so on, depth first for each number. Nothing is explored twice, and how far it came is known
+    /// at any time ([`crate::SearchResult::deepened`]). Without reduction.
+    ByPreemptions,
     /// Random walks, each to its end.
     Random {
         /// How many; `None`: until a limit is reached.
@@ -101,7 +104,7 @@ pub struct Config {
     pub reduction: Reduction,
     /// Stateful: remember visited states. Without it every path is explored, and a state space with a cycle needs a depth limit.
     pub hash: bool,
-    /// A depth-first search does not go deeper than this before all else is explored up to there; then twice as deep, and so on. Nothing is left out, and no
+    /// A depth-first search, or one in the order of preemptions, does not go deeper than this before all else is explored up to there; then twice as deep, and so on. Nothing is left out, and no
     /// endless path is gone down for ever. Not with dynamic reduction, which needs its paths in order.
     pub deepening: Option<u32>,
     /// At most so many preemptions per path. Switches reductions off, see [`Config::plan`].
@@ -161,7 +164,7 @@ impl Config {
     /// Settles what depends on other settings.
     ///
     /// - A preemption bound counts context switches, which equivalent schedules do not share: the one representative that a reduction
-    ///   keeps may be over the bound. So there is no reduction under a bound.
+    ///   keeps may be over the bound. So there is no reduction under a bound, nor in the order of preemptions.
     /// - Walks sample single schedules: nothing to reduce.
     /// - `Dpor` learns from the end of a path what to explore at its beginning; a path that is cut at a visited state teaches nothing.
     ///   So it needs a stateless search, depth first, and (its backtracking sets being discovered late) one worker.
@@ -173,6 +176,11 @@ impl Config {
             explicit => explicit,
         };
         let reduction = if self.strategy.is_walk() {
+            Reduction::None
+        } else if self.strategy == Strategy::ByPreemptions {
+            if matches!(self.reduction, Reduction::Sleep | Reduction::Dpor) {
+                notes.push("no reduction: none is sound in the order of preemptions");
+            }
             Reduction::None
         } else if self.bound_preemptions.is_some() && asked != Reduction::None {
             notes.push("no reduction: none is sound under a preemption bound");

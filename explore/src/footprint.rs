@@ -34,6 +34,9 @@ pub enum Access {
 pub struct Footprint {
     /// Sorted by object, one entry each.
     accesses: Vec<(u64, Access)>,
+    /// Objects that are handed over: see [`Footprint::releasing`] and [`Footprint::acquiring`].
+    releases: Vec<u64>,
+    acquires: Vec<u64>,
     global: bool,
     ends_process: bool,
 }
@@ -96,6 +99,42 @@ impl Footprint {
     #[must_use]
     pub fn and_unordered(self) -> Self {
         self.and_write(UNORDERED)
+    }
+
+    /// Also lets go of an object that it holds: up to here no operation that announces to acquire it can be done by anyone.
+    #[must_use]
+    pub fn releasing(mut self, object: u64) -> Self {
+        self.releases.push(object);
+        self.and_write(object)
+    }
+
+    /// Also takes hold of an object, or learns that it was let go, and cannot be done while somebody holds it.
+    #[must_use]
+    pub fn acquiring(mut self, object: u64) -> Self {
+        self.acquires.push(object);
+        self.and_write(object)
+    }
+
+    /// The same for an operation that does not change the object: others may learn the same at the same time.
+    #[must_use]
+    pub fn awaiting(mut self, object: u64) -> Self {
+        self.acquires.push(object);
+        self.and_read(object)
+    }
+
+    /// Whether `later` depends on this operation only by objects that were handed over to it, so that the two cannot come in the other order.
+    pub fn hands_over_to(&self, later: &Self) -> bool {
+        if self.releases.is_empty() || self.is_global() || later.is_global() {
+            return false;
+        }
+        let conflicts = |&&(object, access): &&(u64, Access)| {
+            let other = later.accesses.binary_search_by_key(&object, |a| a.0);
+            other.is_ok_and(|i| access == Access::Write || later.accesses[i].1 == Access::Write)
+        };
+        self.accesses
+            .iter()
+            .filter(conflicts)
+            .all(|(object, _)| self.releases.contains(object) && later.acquires.contains(object))
     }
 
     /// Also is global.
@@ -191,6 +230,23 @@ mod tests {
         assert!(!both.covers(&Footprint::ending()));
         assert!(Footprint::ending().covers(&Footprint::global()));
         assert!(Footprint::local().covers(&Footprint::local()));
+    }
+
+    #[test]
+    fn what_is_handed_over_cannot_come_in_the_other_order() {
+        let (unlock, lock) = (Footprint::local().releasing(1), Footprint::local().acquiring(1));
+        assert!(unlock.conflicts(&lock));
+        assert!(unlock.hands_over_to(&lock));
+        assert!(!lock.hands_over_to(&unlock) && !lock.hands_over_to(&lock));
+        // A try can be made at any time.
+        assert!(!unlock.hands_over_to(&Footprint::write(1)));
+        // They have something else in common.
+        let printing = |footprint: &Footprint| footprint.clone().and_write(2);
+        assert!(!printing(&unlock).hands_over_to(&printing(&lock)));
+        assert!(printing(&unlock).hands_over_to(&lock));
+        assert!(!unlock.hands_over_to(&lock.clone().and_global()));
+        let end = Footprint::local().releasing(3);
+        assert!(end.hands_over_to(&Footprint::local().awaiting(3)));
     }
 
     #[test]

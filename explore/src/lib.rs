@@ -4,13 +4,14 @@
 //! what is equivalent ([`reduce`]), remembers where it has been, goes back by marks or by re-execution, and collects outcomes and violations.
 //!
 //! Start with [`System`], which has a complete example, and [`Search`].
-
+#![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod audit;
 mod config;
 pub mod critical;
 mod footprint;
+mod levels;
 mod marks;
 pub mod minimise;
 mod pool;
@@ -30,6 +31,7 @@ mod worker;
 pub use config::{Audit, Config, Limits, Plan, Reduction, Strategy};
 pub use critical::{Critical, critical_transition};
 pub use footprint::{Access, Footprint};
+pub use levels::Deepened;
 pub use minimise::{Effort, Minimised, minimise};
 pub use progress::{Counters, Progress};
 pub use result::{Coverage, Dependent, Failure, Found, Limit, Observer, SearchResult};

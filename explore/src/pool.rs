@@ -18,6 +18,8 @@ pub(crate) enum Item {
     Walk(u64),
     /// What is left to do at the end of a path.
     Node(Box<Handover>),
+    /// What was put off until everything that ranks lower was done.
+    PutOff(u32),
 }
 
 /// A node that one worker gives to another.
@@ -38,6 +40,11 @@ struct Queue {
     walks: Option<std::ops::Range<u64>>,
     idle: usize,
     over: bool,
+    /// The rank of what comes first of all that was put off, by any worker.
+    put_off: Option<u32>,
+    /// The rank that all workers are at, and how often it has changed.
+    rank: u32,
+    round: u64,
 }
 
 pub(crate) struct Pool {
@@ -86,15 +93,33 @@ impl Pool {
             .store(queue.idle.saturating_sub(queue.items.len()), Relaxed);
     }
 
-    /// Waits for something to do. `None`: the search is over.
-    pub fn take(&self) -> Option<Item> {
+    /// Waits for something to do. `None`: the search is over. `put_off`: the rank of what the worker has put off until all others have done what ranks
+    /// lower; `round`: how often that has happened to it.
+    pub fn take(&self, put_off: Option<u32>, round: &mut u64) -> Option<Item> {
         let mut queue = self.lock();
         let over = queue.over;
         if let Some(walks) = queue.walks.as_mut() {
             return if over { None } else { walks.next().map(Item::Walk) };
         }
         queue.idle += 1;
+        queue.put_off = [queue.put_off, put_off].into_iter().flatten().min();
         loop {
+            let is_done = queue.items.is_empty() && queue.idle == self.workers;
+            match queue.put_off {
+                Some(rank) if is_done && *round == queue.round => {
+                    queue.put_off = None;
+                    (queue.rank, queue.round) = (rank, queue.round + 1);
+                    // All of them have something to do now, also those that have not heard of it yet.
+                    queue.idle = 0;
+                    self.news.notify_all();
+                }
+                _ => {}
+            }
+            if !queue.over && *round < queue.round {
+                *round = queue.round;
+                self.count_hungry(&queue);
+                return Some(Item::PutOff(queue.rank));
+            }
             if queue.over || (queue.items.is_empty() && queue.idle == self.workers) {
                 queue.over = true;
                 self.news.notify_all();

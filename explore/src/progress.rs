@@ -60,6 +60,8 @@ counters! {
     resets,
     /// Nodes that one worker gave to another.
     handed_over,
+    /// How many transitions a search with dynamic reduction that ended early would have taken in all, as far as can be told; 0 if nothing can.
+    estimated_steps,
 }
 
 pub(crate) fn add(counter: &AtomicU64, n: u64) -> u64 {

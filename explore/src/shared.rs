@@ -2,6 +2,7 @@
 
 use crate::audit::Ledger;
 use crate::config::Plan;
+use crate::levels::Levels;
 use crate::pool::Pool;
 use crate::progress::add;
 use crate::result::{Coverage, Failure, Found, Limit};
@@ -57,6 +58,7 @@ pub(crate) struct Shared<'a, S: System> {
     pub pool: Pool,
     /// The preemption bound has kept a choice from being explored.
     pub withheld: AtomicBool,
+    pub levels: Levels,
     ledger: Mutex<Ledger>,
     findings: Mutex<Findings<S>>,
     halted: AtomicBool,
@@ -94,6 +96,7 @@ impl<'a, S: System> Shared<'a, S> {
             visited: Visited::new(),
             pool,
             withheld: AtomicBool::new(false),
+            levels: Levels::default(),
             ledger: Mutex::default(),
             findings: Mutex::new(findings),
             halted: AtomicBool::new(false),
@@ -257,6 +260,7 @@ impl<'a, S: System> Shared<'a, S> {
             learned: ledger.into_found(),
             counters,
             coverage,
+            deepened: self.levels.deepened(),
             failure: findings.failure,
             plan: self.plan,
             elapsed,

@@ -66,12 +66,14 @@ pub struct Menu {
     /// The thread that ran last, if taking another one now is a *preemption*: it could go on, and it did not
     /// yield of its own accord.
     pub running: Option<u32>,
+    /// A thread that is none: it stands for what happens to all of them from outside. What it does preempts nobody.
+    pub environment: Option<u32>,
 }
 
 impl Menu {
     /// Whether taking `choice` here preempts the running thread.
     pub fn preempts(&self, choice: Choice) -> bool {
-        self.running.is_some_and(|t| t != choice.thread)
+        self.environment != Some(choice.thread) && self.running.is_some_and(|t| t != choice.thread)
     }
 
     /// Whether the thread has something to do.
@@ -181,7 +183,7 @@ pub type Report<S> = StepReport<<S as System>::Violation, <S as System>::Outcome
 ///         };
 ///         let choices: Vec<_> = (0..2).filter_map(pending).collect();
 ///         let running = self.last.filter(|&t| self.at[t as usize] < 2);
-///         Ok(Menu { choices, blocked: vec![], running })
+///         Ok(Menu { choices, running, ..Menu::default() })
 ///     }
 ///     fn step(&mut self, choice: Choice) -> Result<Report<Self>, Infallible> {
 ///         let t = choice.thread as usize;

@@ -58,7 +58,9 @@ impl<S: System> Worker<'_, S> {
         self.at = None;
         if start != Some(target) {
             let from = start.map_or(0, |node| self.tree[node].depth as usize);
-            self.re_execute(&self.path_to(Some(target), None), from)?;
+            let path = self.path_to(Some(target), None);
+            let from = self.mark_on_the_way(target, start, &path, from)?;
+            self.re_execute(&path, from)?;
             self.check_identity(self.tree[target].id, Some(target))?;
         }
         self.at = Some(target);
@@ -68,6 +70,38 @@ impl<S: System> Worker<'_, S> {
             taken.map_err(|e| self.failure(e, Some(target), None))?;
         }
         Ok(())
+    }
+
+    /// In the order of preemptions the search goes from a node that was put off to its neighbours on the same path, so those that have something to do are
+    /// marked in passing, as many as there can be marks. Returns how far it went.
+    fn mark_on_the_way(
+        &mut self,
+        target: NodeId,
+        start: Option<NodeId>,
+        path: &[Choice],
+        from: usize,
+    ) -> Result<usize, Failure<S::Error>> {
+        if !self.is_in_order() {
+            return Ok(from);
+        }
+        let mut way = Vec::new();
+        let mut next = self.tree[target].parent;
+        while let Some(node) = next.filter(|_| next != start && way.len() < self.shared.config.max_live_marks)
+        {
+            way.push(node);
+            next = self.tree[node].parent;
+        }
+        let mut at = from;
+        for node in way.into_iter().rev() {
+            if self.returns_to(node, 1) {
+                let depth = self.tree[node].depth as usize;
+                self.re_execute(&path[..depth], at)?;
+                at = depth;
+                let taken = self.marks.take(self.shared, self.system, node, true);
+                taken.map_err(|e| self.failure(e, Some(node), None))?;
+            }
+        }
+        Ok(at)
     }
 
     /// The nearest node on the way to a node that can be gone to at once.

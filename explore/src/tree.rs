@@ -5,7 +5,7 @@
 //! on the system that is searched.
 
 use crate::reduce::Sleeper;
-use crate::{Choice, Menu};
+use crate::{Choice, Footprint, Menu};
 use std::collections::VecDeque;
 
 pub(crate) type NodeId = usize;
@@ -16,6 +16,8 @@ pub(crate) struct Node {
     pub via: Choice,
     /// Steps from the initial state.
     pub depth: u32,
+    /// At the root of a tree: the choices from the initial state to it.
+    pub prefix: Box<[Choice]>,
     /// The identity of the state, where identities are asked for.
     pub id: Option<u128>,
     pub menu: Menu,
@@ -25,10 +27,14 @@ pub(crate) struct Node {
     pub planned: Vec<bool>,
     /// Threads that dynamic reduction has asked for.
     pub requested: Vec<u32>,
+    /// For threads that it has asked for: the operations that it is after, in their order.
+    pub ways: Vec<(u32, Vec<Choice>)>,
     /// What need not be explored here, and what was explored already.
     pub sleep: Vec<Sleeper>,
     /// On the path to here.
     pub preemptions: u32,
+    /// In the order of preemptions: with how many on the path each position of `menu.choices` is explored. Empty otherwise.
+    pub levels: Vec<u32>,
     /// A violation was seen on the path to here.
     pub violated: bool,
     children: usize,
@@ -45,13 +51,16 @@ impl Node {
             parent: None,
             via,
             depth,
+            prefix: Box::default(),
             id: None,
             menu,
             todo,
             planned,
             requested: Vec::new(),
+            ways: Vec::new(),
             sleep: Vec::new(),
             preemptions: 0,
+            levels: Vec::new(),
             violated: false,
             children: 0,
             held: true,
@@ -62,10 +71,37 @@ impl Node {
         self.sleep.iter().any(|s| s.choice == choice)
     }
 
+    /// Whether what begins with a choice is explored from here, or need not be.
+    pub fn covers(&self, choice: Choice) -> bool {
+        self.requested.contains(&choice.thread) || self.is_asleep(choice)
+    }
+
     /// Positions that are neither planned nor asleep: what dynamic reduction may still ask for.
     pub fn unplanned(&self) -> usize {
         let awake = |(i, &planned): (usize, &bool)| !planned && !self.is_asleep(self.menu.choices[i].choice);
         self.planned.iter().enumerate().filter(|&p| awake(p)).count()
+    }
+
+    /// Frees what only reductions look at, before the node is put off for long.
+    pub fn slim(&mut self) {
+        self.menu.blocked = Vec::new();
+        self.planned = Vec::new();
+        for candidate in &mut self.menu.choices {
+            candidate.footprint = Footprint::local();
+        }
+    }
+
+    /// What is to be done after a choice, if that is on a way.
+    pub fn way_after(&mut self, choice: Choice) -> Vec<Choice> {
+        let Some(index) = self.ways.iter().position(|way| way.0 == choice.thread) else {
+            return Vec::new();
+        };
+        let mut way = self.ways.swap_remove(index).1;
+        // It comes first of those that it does not depend on.
+        if let Some(first) = way.iter().position(|c| c.thread == choice.thread) {
+            way.remove(first);
+        }
+        way
     }
 
     /// Plans all choices of a thread that are awake.
@@ -151,7 +187,7 @@ impl Tree {
         dead
     }
 
-    /// The choices from the root of the tree to a node.
+    /// The choices from the initial state to a node.
     pub fn path(&self, id: NodeId) -> Vec<Choice> {
         let mut path = Vec::new();
         let mut node = &self[id];
@@ -159,6 +195,7 @@ impl Tree {
             path.push(node.via);
             node = &self[parent];
         }
+        path.extend(node.prefix.iter().rev());
         path.reverse();
         path
     }

@@ -39,6 +39,22 @@ type Build = BuildHasherDefault<Mix>;
 struct Shard {
     seen: HashSet<u128, Build>,
     pending: HashMap<u128, Reserve, Build>,
+    /// In the order of preemptions: the level of each choice that is planned or explored.
+    levels: HashMap<u128, Box<[(Choice, u32)]>, Build>,
+}
+
+/// What is to be explored at a state, in the order of preemptions.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// The state was not known.
+    pub is_new: bool,
+    /// Which of the offers, by their place, are cheaper than ever before.
+    pub claimed: Vec<usize>,
+}
+
+fn level_of(levels: Option<&[(Choice, u32)]>, choice: Choice) -> Option<u32> {
+    let known = levels?.iter().find(|known| known.0 == choice)?;
+    Some(known.1)
 }
 
 /// What a later visit might still have to do at a state.
@@ -121,6 +137,40 @@ impl Visited {
         Visit::Woken { now, still }
     }
 
+    /// Arrives at a state that offers choices, each at a level, and claims those that were not offered at that level or a lower one before.
+    pub fn claim(&self, id: u128, offers: &[(Choice, u32)]) -> Claim {
+        let mut shard = self.shard(id);
+        let is_new = shard.seen.insert(id);
+        let known = shard.levels.get(&id).map(|levels| &levels[..]);
+        let is_cheaper =
+            |&(choice, level): &(Choice, u32)| level_of(known, choice).is_none_or(|before| level < before);
+        let claimed: Vec<usize> = (0..offers.len()).filter(|&i| is_cheaper(&offers[i])).collect();
+        if !claimed.is_empty() {
+            let mut levels = known.map_or(Vec::new(), <[_]>::to_vec);
+            for &i in &claimed {
+                levels.retain(|planned| planned.0 != offers[i].0);
+                levels.push(offers[i]);
+            }
+            shard.levels.insert(id, levels.into());
+        }
+        Claim { is_new, claimed }
+    }
+
+    /// Whether [`Visited::claim`] would claim nothing.
+    pub fn is_claimed(&self, id: u128, offers: &[(Choice, u32)]) -> bool {
+        let shard = self.shard(id);
+        let known = shard.levels.get(&id).map(|levels| &levels[..]);
+        let is_known = |&(choice, level): &(Choice, u32)| level_of(known, choice).is_some_and(|l| l <= level);
+        shard.seen.contains(&id) && offers.iter().all(is_known)
+    }
+
+    /// Whether a choice that was claimed at a level was not claimed at a lower one since.
+    pub fn is_due(&self, id: u128, choice: Choice, level: u32) -> bool {
+        let shard = self.shard(id);
+        let known = shard.levels.get(&id).map(|levels| &levels[..]);
+        level_of(known, choice) == Some(level)
+    }
+
     /// Whether [`Visited::visit`] would have nothing to do.
     pub fn is_known(&self, id: u128, asleep: &[Choice], preemptions: u32) -> bool {
         let shard = self.shard(id);
@@ -173,6 +223,21 @@ mod tests {
             }
         );
         assert_eq!(visited.visit(7, &[], 0), Visit::Known);
+    }
+
+    #[test]
+    fn a_choice_is_claimed_again_only_if_it_is_cheaper() {
+        let visited = Visited::new();
+        let (one, two) = (Choice::of(1), Choice::of(2));
+        let claimed = |offers: &[(Choice, u32)]| {
+            let claim = visited.claim(7, offers);
+            (claim.is_new, claim.claimed)
+        };
+        assert_eq!(claimed(&[(one, 1), (two, 2)]), (true, vec![0, 1]));
+        assert_eq!(claimed(&[(one, 1), (two, 3)]), (false, vec![]));
+        assert!(visited.is_claimed(7, &[(one, 2)]) && !visited.is_claimed(7, &[(one, 0)]));
+        assert_eq!(claimed(&[(one, 2), (two, 1)]), (false, vec![1]));
+        assert!(visited.is_due(7, two, 1) && !visited.is_due(7, two, 2));
     }
 
     #[test]

@@ -27,18 +27,22 @@ pub(crate) struct Worker<'w, S: System> {
     pub(crate) dpor: Option<Dpor>,
     /// The node whose state the system is in, if it is in one.
     pub(crate) at: Option<NodeId>,
-    /// The path from the initial state to the root of the tree.
+    /// The path from the initial state to the root of the tree that was begun last.
     pub(crate) prefix: Vec<Choice>,
+    /// How often what was put off was taken up.
+    round: u64,
 }
 
 /// A state that was just reached, on its way to become a node.
-struct Arrival {
-    parent: Option<NodeId>,
-    via: Choice,
-    depth: u32,
+pub(crate) struct Arrival {
+    pub parent: Option<NodeId>,
+    pub via: Choice,
+    pub depth: u32,
     sleep: Vec<Sleeper>,
-    preemptions: u32,
-    violated: bool,
+    pub preemptions: u32,
+    pub violated: bool,
+    /// What dynamic reduction is after.
+    way: Vec<Choice>,
 }
 
 impl<'w, S: System> Worker<'w, S> {
@@ -52,6 +56,7 @@ impl<'w, S: System> Worker<'w, S> {
             dpor: None,
             at: None,
             prefix: Vec::new(),
+            round: 0,
         }
     }
 
@@ -64,7 +69,11 @@ impl<'w, S: System> Worker<'w, S> {
     }
 
     fn work(&mut self) -> Done<S> {
-        while let Some(item) = self.shared.pool.take() {
+        loop {
+            let put_off = self.frontier.put_off_until();
+            let Some(item) = self.shared.pool.take(put_off, &mut self.round) else {
+                return Ok(());
+            };
             // There is always another walk; but what is complete is not to be called incomplete because a limit was reached with the last step.
             if matches!(item, Item::Walk(_)) && self.shared.must_stop() {
                 return Ok(());
@@ -72,22 +81,31 @@ impl<'w, S: System> Worker<'w, S> {
             self.begin(item)?;
             while let Some((node, position)) = self.frontier.next(&mut self.tree) {
                 if self.shared.must_stop() {
+                    self.estimate(node);
                     return Ok(());
                 }
                 self.reap();
+                if !self.is_due(node, position) {
+                    continue;
+                }
+                let level = self.tree[node].levels.get(position).copied();
                 self.go_to(node)?;
                 self.advance(node, position)?;
+                self.has_explored(level);
                 self.share();
             }
             self.reap();
         }
-        Ok(())
     }
 
     fn begin(&mut self, item: Item) -> Done<S> {
         let walk = if let Item::Walk(number) = item { number } else { 0 };
         self.frontier.begin(walk);
         match item {
+            Item::PutOff(rank) => {
+                self.frontier.go_on_to(rank);
+                Ok(())
+            }
             Item::Root | Item::Walk(_) => {
                 self.dpor = (self.shared.plan.reduction == Reduction::Dpor).then(Dpor::default);
                 self.prefix = self.shared.hooks.start.clone();
@@ -104,6 +122,7 @@ impl<'w, S: System> Worker<'w, S> {
                         sleep,
                         preemptions,
                         violated: false,
+                        way: Vec::new(),
                     },
                     None,
                 )
@@ -128,7 +147,9 @@ impl<'w, S: System> Worker<'w, S> {
             })?);
         }
         let via = self.prefix.last().copied().unwrap_or(Choice::of(0));
+        let levels = self.levels_of(&menu, handover.preemptions);
         let mut node = Node::new(via, self.prefix.len() as u32, menu, todo);
+        node.levels = levels;
         node.sleep = handover.sleep;
         node.preemptions = handover.preemptions;
         node.violated = handover.violated;
@@ -144,9 +165,10 @@ impl<'w, S: System> Worker<'w, S> {
         let Some(id) = self.frontier.spare(&self.tree) else {
             return;
         };
-        let path = [self.prefix.clone(), self.tree.path(id)].concat();
+        let path = self.tree.path(id);
+        let todo = self.frontier.surrender(&mut self.tree, id);
         let node = &mut self.tree[id];
-        let todo = node.todo.drain(..).map(|p| node.menu.choices[p].choice).collect();
+        let todo = todo.into_iter().map(|p| node.menu.choices[p].choice).collect();
         let sleep = node.sleep.clone();
         let (preemptions, violated, id) = (node.preemptions, node.violated, node.id);
         add(&self.shared.progress.handed_over, 1);
@@ -176,6 +198,7 @@ impl<'w, S: System> Worker<'w, S> {
         let depth = node.depth + 1;
         let preemptions = node.preemptions + self.shared.cost(&node.menu, choice);
         let mut violated = node.violated;
+        let way = self.tree[from].way_after(choice);
         self.at = None;
         let report = self
             .system
@@ -203,6 +226,7 @@ impl<'w, S: System> Worker<'w, S> {
                 sleep,
                 preemptions,
                 violated,
+                way,
             },
             end,
         )
@@ -270,7 +294,13 @@ impl<'w, S: System> Worker<'w, S> {
 
     /// Plans what dynamic reduction asks for.
     fn backtrack(&mut self, found: Vec<Backtrack>) {
-        for Backtrack { node, one_of } in found {
+        for Backtrack {
+            node,
+            one_of,
+            covered_by,
+            way,
+        } in found
+        {
             let node = &mut self.tree[node];
             match one_of.last() {
                 None => node
@@ -279,7 +309,11 @@ impl<'w, S: System> Worker<'w, S> {
                     .into_iter()
                     .for_each(|thread| node.request(thread)),
                 Some(_) if one_of.iter().any(|t| node.requested.contains(t)) => {}
-                Some(&thread) => node.request(thread),
+                Some(_) if covered_by.iter().any(|&choice| node.covers(choice)) => {}
+                Some(&thread) => {
+                    node.request(thread);
+                    node.ways.push((thread, way));
+                }
             }
         }
     }
@@ -291,6 +325,9 @@ impl<'w, S: System> Worker<'w, S> {
         if let Some(outcome) = end {
             self.finish(&arrival, id, outcome);
             return Ok(());
+        }
+        if self.is_in_order() {
+            return self.arrive_in_order(arrival, id);
         }
         let walk = shared.config.strategy.is_walk();
         let asleep = sleep::keys(&arrival.sleep);
@@ -376,6 +413,7 @@ impl<'w, S: System> Worker<'w, S> {
             mut sleep,
             preemptions,
             violated,
+            mut way,
         } = arrival;
         let mut todo: VecDeque<usize> = (0..menu.choices.len()).collect();
         if let Some(bound) = shared.config.bound_preemptions {
@@ -398,7 +436,12 @@ impl<'w, S: System> Worker<'w, S> {
         let yielded = (depth > 0 && menu.running.is_none()).then_some(via.thread);
         let thread_at = |p: usize| menu.choices[p].choice.thread;
         let other = todo.iter().map(|&p| thread_at(p)).find(|&t| Some(t) != yielded);
-        let first = other.unwrap_or(thread_at(first));
+        let mut first = other.unwrap_or(thread_at(first));
+        // Nor with another than the one that the path is there for: what it is to come before might be asleep and stay so.
+        match way.first().map(|next| next.thread) {
+            Some(next) if todo.iter().any(|&p| thread_at(p) == next) => first = next,
+            _ => way.clear(),
+        }
         if self.dpor.is_some() {
             todo.clear();
         }
@@ -410,12 +453,16 @@ impl<'w, S: System> Worker<'w, S> {
         node.violated = violated;
         if self.dpor.is_some() {
             node.request(first);
+            node.ways.extend((!way.is_empty()).then_some((first, way)));
         }
         self.place(node)
     }
 
     /// Puts a node for the current state into the tree and the frontier.
-    fn place(&mut self, node: Node) -> Done<S> {
+    pub(crate) fn place(&mut self, mut node: Node) -> Done<S> {
+        if node.parent.is_none() {
+            node.prefix = self.prefix.as_slice().into();
+        }
         let id = self.tree.insert(node);
         if let Some(dpor) = &mut self.dpor {
             dpor.placed(id);
@@ -430,7 +477,7 @@ impl<'w, S: System> Worker<'w, S> {
         self.audit(id)
     }
 
-    fn menu(&mut self, arrival: &Arrival) -> Result<Menu, Failure<S::Error>> {
+    pub(crate) fn menu(&mut self, arrival: &Arrival) -> Result<Menu, Failure<S::Error>> {
         let menu = self
             .system
             .enabled()
@@ -446,7 +493,7 @@ impl<'w, S: System> Worker<'w, S> {
         Ok(menu)
     }
 
-    fn count_arrival(&self, arrival: &Arrival, id: Option<u128>, new: bool) {
+    pub(crate) fn count_arrival(&self, arrival: &Arrival, id: Option<u128>, new: bool) {
         let progress = self.shared.progress;
         add(
             if new {
@@ -467,7 +514,7 @@ impl<'w, S: System> Worker<'w, S> {
         }
     }
 
-    fn check_clean(&self, arrival: &Arrival) {
+    pub(crate) fn check_clean(&self, arrival: &Arrival) {
         if self.shared.hooks.until_clean_end && !arrival.violated {
             self.shared.halt(Limit::Goal);
         }
@@ -475,8 +522,7 @@ impl<'w, S: System> Worker<'w, S> {
 
     /// The choices from the initial state to a node, and one more.
     pub(crate) fn path_to(&self, node: Option<NodeId>, then: Option<Choice>) -> Vec<Choice> {
-        let mut path = self.prefix.clone();
-        path.extend(node.into_iter().flat_map(|node| self.tree.path(node)));
+        let mut path = node.map_or_else(|| self.prefix.clone(), |node| self.tree.path(node));
         path.extend(then);
         path
     }

@@ -285,3 +285,85 @@ fn a_state_with_a_single_choice_gets_no_mark() {
         assert_eq!((counted.states_new, counted.transitions), (8, 7));
     }
 }
+
+#[test]
+fn in_the_order_of_preemptions_no_step_is_taken_twice() {
+    for (n, k) in SIZES {
+        for shared in [true, false] {
+            for jobs in [1, 2] {
+                let program = writers(n, k, shared);
+                let config = |strategy| Config {
+                    strategy,
+                    reduction: Reduction::None,
+                    jobs,
+                    ..keep_going()
+                };
+                let depth_first = counters(&program, config(Strategy::Dfs));
+                let in_order = counters(&program, config(Strategy::ByPreemptions));
+                assert_eq!(in_order.transitions, depth_first.transitions);
+                assert_eq!(in_order.states_new, depth_first.states_new);
+                assert_eq!(in_order.executions, depth_first.executions);
+            }
+        }
+    }
+}
+
+#[test]
+fn how_far_an_interrupted_search_came_is_known() {
+    // Two threads of three writes: 6 steps for each order without a preemption; the first step is the same in both searches.
+    let reached = |steps| {
+        let config = Config {
+            strategy: Strategy::ByPreemptions,
+            limits: Limits {
+                steps: Some(steps),
+                ..Limits::default()
+            },
+            ..keep_going()
+        };
+        let result = run(&writers(2, 3, false), config);
+        let deepened = result.deepened;
+        deepened.map(|d| (d.complete, d.next, d.explored, d.known))
+    };
+    assert_eq!(reached(1), Some((None, 0, 1, 3)));
+    assert_eq!(reached(11), Some((None, 0, 11, 12)));
+    // After t^i one may go on with the other thread, and so after u^j.
+    assert_eq!(reached(12), Some((Some(0), 1, 0, 4)));
+    assert_eq!(reached(1_000), None);
+}
+
+/// Philosophers who take a common lock while they take their forks, made and joined by another thread.
+fn seated_philosophers(n: u8) -> Program {
+    const TABLE: u8 = 9;
+    let parent = (1..=n).map(Op::Spawn).chain((1..=n).map(Op::Join)).collect();
+    let philosopher = |i: u8| {
+        let (left, right) = (i, (i + 1) % n);
+        vec![
+            Op::Set(i, 1),
+            Op::Lock(TABLE),
+            Op::Lock(left),
+            Op::Lock(right),
+            Op::Unlock(TABLE),
+            Op::Unlock(left),
+            Op::Unlock(right),
+            Op::Set(i, 2),
+        ]
+    };
+    let threads = [parent].into_iter().chain((0..n).map(philosopher));
+    Program::new(threads.collect())
+}
+
+#[test]
+fn dpor_follows_no_path_that_it_gives_up() {
+    // One execution for each order in which they sit down. Each has eight steps of its own, which all that begin in the same way share.
+    for (n, executions, transitions) in [
+        (2, 2, 37),
+        (3, 6, 139),
+        (4, 24, 615),
+        (5, 120, 3265),
+        (6, 720, 20_489),
+    ] {
+        let counted = counters(&seated_philosophers(n), stateless(Reduction::Dpor));
+        assert_eq!((counted.executions, counted.sleep_blocked), (executions, 0));
+        assert_eq!(counted.transitions, transitions);
+    }
+}

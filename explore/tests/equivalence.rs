@@ -104,7 +104,11 @@ fn replay(program: &Program, path: &[explore::Choice]) -> Vec<common::Wrong> {
 }
 
 fn configs() -> impl Iterator<Item = Config> {
-    let strategies = [explore::Strategy::Dfs, explore::Strategy::Bfs];
+    let strategies = [
+        explore::Strategy::Dfs,
+        explore::Strategy::Bfs,
+        explore::Strategy::ByPreemptions,
+    ];
     strategies.into_iter().flat_map(|strategy| {
         REDUCTIONS.into_iter().flat_map(move |reduction| {
             let strategy = strategy.clone();
@@ -204,6 +208,49 @@ proptest! {
                 prop_assert_eq!(&all.violations, &unbounded.violations);
                 prop_assert!(all.outcomes.keys().eq(unbounded.outcomes.keys()));
             }
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_an_interrupted_search_holds(
+        program in program(3, 9),
+        steps in 1..120u64,
+        jobs in 1..=2usize,
+        marks in 0..4usize,
+        deepening in prop::option::of(1..6u32),
+        hash in any::<bool>(),
+    ) {
+        let config = Config {
+            strategy: explore::Strategy::ByPreemptions,
+            limits: explore::Limits { steps: Some(steps), ..explore::Limits::default() },
+            max_violations: None,
+            max_live_marks: if marks == 3 { usize::MAX } else { marks },
+            jobs,
+            deepening,
+            hash,
+            ..Config::default()
+        };
+        let result = Search::new(config).run(|_| Ok(program.clone()));
+        prop_assert!(result.failure.is_none(), "{:?}", result.failure);
+        let (bound, is_whole) = match result.deepened {
+            None => (u32::MAX, true),
+            Some(deepened) => {
+                prop_assert!(deepened.explored < deepened.known);
+                prop_assert_eq!(deepened.complete, deepened.next.checked_sub(1));
+                match deepened.complete {
+                    None => return Ok(()),
+                    Some(complete) => (complete, false),
+                }
+            }
+        };
+        prop_assert!(is_whole || result.coverage == Coverage::Incomplete(explore::Limit::Steps));
+        let all = Everything::within(&program, bound);
+        for outcome in all.outcomes.keys() {
+            prop_assert!(result.outcomes.contains_key(outcome), "up to {bound}: {outcome:?}");
+        }
+        let found: Vec<_> = result.violations.iter().map(|found| &found.violation).collect();
+        for violation in &all.violations {
+            prop_assert!(found.contains(&violation), "up to {bound}: {violation:?}");
         }
     }
 }

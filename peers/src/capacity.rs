@@ -108,10 +108,12 @@ impl PeerWorld {
         let conn = self.conn(state, key)?;
         let here = (conn.tree.0, state.place(&conn.instance));
         let (counted, last, most) = (self.counters, self.next_id, self.config.max_physical);
-        // All of them are needed at the same time.
-        self.config.max_physical = usize::MAX;
+        // All of them are needed at the same time; and whether one is answered counts, not with what: a server may well put the time of day into its answers.
+        let (strict, partial) = (self.config.allow_nondeterministic, self.partial);
+        (self.config.max_physical, self.config.allow_nondeterministic) = (usize::MAX, true);
         let tried = self.hold_and_connect(earlier, here);
-        self.config.max_physical = most;
+        (self.config.max_physical, self.config.allow_nondeterministic) = (most, strict);
+        self.partial = partial;
         self.physicals.retain(|id, _| *id <= last);
         self.counters = counted;
         tried?;

@@ -4,13 +4,14 @@ use crate::address::Address;
 use crate::answer::{Answer, Channel, StreamEnd};
 use crate::diag::{Diag, TCP_ESTABLISHED};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{setsockopt, sockopt};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::TcpStreamExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
+
+mod ending;
 
 #[derive(Debug)]
 enum Socket {
@@ -20,6 +21,8 @@ enum Socket {
     Udp(UdpSocket, SocketAddr),
     /// One of those who write to a datagram socket of the SUT, which is shared by all of them.
     Correspondent(UdpSocket, SocketAddr),
+    /// We have closed it. What was said before is still on its way.
+    Left,
     /// We have broken it off.
     Gone,
 }
@@ -56,6 +59,8 @@ pub struct Link {
     outbox: Vec<u8>,
     fin: bool,
     fin_sent: bool,
+    /// It is to be closed when everything is sent.
+    closing: bool,
     sent: u64,
     received: u64,
     end: StreamEnd,
@@ -143,6 +148,7 @@ impl Link {
             outbox: Vec::new(),
             fin: false,
             fin_sent: false,
+            closing: false,
             sent: 0,
             received: 0,
             end: StreamEnd::Open,
@@ -186,7 +192,7 @@ impl Link {
             Socket::Tcp(s) => Some(s.as_fd()),
             Socket::Unix(s) => Some(s.as_fd()),
             Socket::Udp(s, _) | Socket::Correspondent(s, _) => Some(s.as_fd()),
-            Socket::Gone => None,
+            Socket::Left | Socket::Gone => None,
         }
     }
 
@@ -199,7 +205,10 @@ impl Link {
     /// A stream has an end, datagrams just cease.
     #[must_use]
     pub fn is_stream(&self) -> bool {
-        matches!(self.socket, Socket::Tcp(_) | Socket::Unix(_) | Socket::Gone)
+        matches!(
+            self.socket,
+            Socket::Tcp(_) | Socket::Unix(_) | Socket::Left | Socket::Gone
+        )
     }
 
     /// The peer may still say something here.
@@ -227,7 +236,9 @@ impl Link {
     pub fn send_datagram(&mut self, bytes: &[u8]) -> io::Result<()> {
         let sent = match &self.socket {
             Socket::Udp(socket, them) | Socket::Correspondent(socket, them) => socket.send_to(bytes, them),
-            Socket::Tcp(_) | Socket::Unix(_) | Socket::Gone => return Err(ErrorKind::InvalidInput.into()),
+            Socket::Tcp(_) | Socket::Unix(_) | Socket::Left | Socket::Gone => {
+                return Err(ErrorKind::InvalidInput.into());
+            }
         };
         match sent {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
@@ -235,38 +246,12 @@ impl Link {
         }
     }
 
-    /// Breaks the connection off: the peer is told so at once, whatever was said before. (A Unix socket can only be closed: its peer sees an end where
-    /// it natively might see a reset, and cannot say any more either.)
-    pub fn reset(&mut self) {
-        self.flush();
-        if let Socket::Tcp(stream) = &self.socket {
-            let at_once = libc::linger {
-                l_onoff: 1,
-                l_linger: 0,
-            };
-            // It can only fail on what is no socket.
-            let _ = setsockopt(stream, sockopt::Linger, &at_once);
-        }
-        self.socket = Socket::Gone;
-        self.outbox.clear();
-        (self.fin, self.fin_sent) = (true, true);
-        if self.is_open() {
-            self.end = StreamEnd::Eof;
-        }
-    }
-
-    /// Ends our side of the stream once everything is sent.
-    pub fn finish(&mut self) {
-        self.fin = true;
-        self.flush();
-    }
-
     fn flush(&mut self) {
         while !self.outbox.is_empty() {
             let result = match &mut self.socket {
                 Socket::Tcp(s) => s.write(&self.outbox),
                 Socket::Unix(s) => s.write(&self.outbox),
-                Socket::Udp(..) | Socket::Correspondent(..) | Socket::Gone => return,
+                Socket::Udp(..) | Socket::Correspondent(..) | Socket::Left | Socket::Gone => return,
             };
             match result {
                 Ok(n) => {
@@ -279,13 +264,15 @@ impl Link {
                 Err(_) => self.outbox.clear(),
             }
         }
-        if self.fin && !self.fin_sent {
+        if self.closing {
+            self.leave();
+        } else if self.fin && !self.fin_sent {
             self.fin_sent = true;
             // If the peer is gone already there is nobody to tell.
             let _ = match &self.socket {
                 Socket::Tcp(s) => s.shutdown(Shutdown::Write),
                 Socket::Unix(s) => s.shutdown(Shutdown::Write),
-                Socket::Udp(..) | Socket::Correspondent(..) | Socket::Gone => Ok(()),
+                Socket::Udp(..) | Socket::Correspondent(..) | Socket::Left | Socket::Gone => Ok(()),
             };
         }
     }
@@ -305,7 +292,7 @@ impl Link {
                     }
                     result => result.map(|(n, _)| n),
                 },
-                Socket::Correspondent(..) | Socket::Gone => return false,
+                Socket::Correspondent(..) | Socket::Left | Socket::Gone => return false,
             };
             match result {
                 Ok(n) if matches!(self.socket, Socket::Udp(..)) => {
@@ -382,7 +369,7 @@ impl Link {
                 Ok(None) => told,
                 Err(_) => waiting,
             },
-            Socket::Tcp(_) => match self.addresses.map(|(us, them)| diag.tcp(them, us)) {
+            Socket::Tcp(_) | Socket::Left => match self.addresses.map(|(us, them)| diag.tcp(them, us)) {
                 Some(Ok(Some(view))) => match view.bytes {
                     Some((received, _)) if view.has_reader() => {
                         told.saturating_sub(received.saturating_sub(u64::from(view.unread)))
@@ -410,7 +397,7 @@ impl Link {
                     _ => Flight::Unseen,
                 }
             }
-            Socket::Tcp(_) => self.tcp_flight(diag),
+            Socket::Tcp(_) | Socket::Left => self.tcp_flight(diag),
             // What was on its way is no more.
             Socket::Gone => Flight::Clear,
         }

@@ -220,6 +220,16 @@ impl Diag {
         Ok(queues.and_then(|queues| u32_at(&queues, 4)))
     }
 
+    /// The inode of the other end of a Unix stream socket; `None` if it is closed, or not accepted yet.
+    ///
+    /// # Errors
+    /// The kernel refuses the query.
+    pub fn unix_other_end(&mut self, inode: u64) -> io::Result<Option<u64>> {
+        let peer = self.unix(inode, UDIAG_SHOW_PEER, UNIX_DIAG_PEER)?;
+        let peer = peer.and_then(|peer| u32_at(&peer, 0)).map(u64::from);
+        Ok(peer.filter(|inode| *inode != 0))
+    }
+
     /// The bytes that wait at the other end of the Unix stream socket with this inode; `None` if they cannot be counted, as nobody has accepted the connection.
     ///
     /// # Errors

@@ -57,16 +57,34 @@ impl PeerWorld {
         Ok(())
     }
 
-    /// The SUT closes a connection. A server is not told (its connection may serve another schedule); a client is, because what it does next (another connection, its end) may depend on it.
+    /// The SUT closes a connection, with nothing unread. A server is not told (its connection may serve another schedule); a client is, because what it does next (another
+    /// connection, its end) may depend on it: what it still says is refused.
     ///
     /// # Errors
     /// There is no such connection, or in linear mode the recorded conversation goes on.
     pub fn close(&mut self, state: &mut PeerState, key: &ConnKey) -> Result<(), PeerError> {
         if matches!(key, ConnKey::Accepted(..)) {
-            self.fin(state, key)?;
+            self.tell_of_close(state, key)?;
         }
         self.forget(state, key);
         Ok(())
+    }
+
+    fn tell_of_close(&mut self, state: &mut PeerState, key: &ConnKey) -> Result<(), PeerError> {
+        let conn = self.conn(state, key)?;
+        if conn.datagrams {
+            return self.fin(state, key);
+        }
+        if conn.fin {
+            // As with a reset: what it makes of the end comes first.
+            self.resolve(conn.tree.0, state.place(&conn.instance))?;
+            let end = self.trees[conn.tree.0].end(conn.channel, state.place(&conn.instance).pos);
+            // Who says no more has nothing to be refused.
+            if end != StreamEnd::Open {
+                return Ok(());
+            }
+        }
+        self.tell_later(state, key, Write::Close, b"<close>")
     }
 
     /// The SUT has no use for the connection any more: what was left unread does not matter.

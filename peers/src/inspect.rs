@@ -10,11 +10,12 @@
 
 use crate::busy;
 use crate::census::Census;
-use crate::process::{descendants, socket_inodes};
+use crate::process::{copy_of_socket, descendants, socket_inodes};
 use crate::task::{Site, TaskFiles, Wait, is_gone, sleep_length};
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// What the tasks of a peer do.
@@ -106,6 +107,12 @@ impl Watch {
     #[must_use]
     pub fn holds(&self, inode: u64) -> bool {
         socket_inodes(&self.pids()).contains(&inode)
+    }
+
+    /// A copy of the descriptor by which one of the peer's processes holds the socket with this inode.
+    #[must_use]
+    pub fn copy_of(&self, inode: u64) -> Option<OwnedFd> {
+        self.pids().into_iter().find_map(|pid| copy_of_socket(pid, inode))
     }
 
     /// The first look, at every task.

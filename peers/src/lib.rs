@@ -2,6 +2,7 @@
 //!
 //! The SUT is backtracked, its peers are not. [`tree`] keeps what was ever said, [`state`] is the SUT's place in it (the part that moves with a
 //! checkpoint), and [`world`] owns everything real: processes, sockets, and the replay that brings a fresh peer to where an old one was.
+#![forbid(unsafe_code)]
 
 pub mod address;
 pub mod allowed;

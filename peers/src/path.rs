@@ -96,7 +96,7 @@ impl Tree {
                 } if c == channel => bytes.extend(b),
                 Step::Write {
                     channel: c,
-                    segment: Segment::Fin | Segment::Reset,
+                    segment: Segment::Fin | Segment::Reset | Segment::Close,
                     ..
                 } if c == channel => fin = true,
                 _ => {}

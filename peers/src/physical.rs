@@ -115,6 +115,11 @@ impl Physical {
                 Segment::Datagram(bytes) => link.send_datagram(bytes)?,
                 Segment::Fin => link.finish(),
                 Segment::Reset => link.reset(),
+                Segment::Close => {
+                    // What has come until now was heard: with that unread it would be a reset.
+                    link.pump(channel, &mut self.heard, usize::MAX);
+                    link.close();
+                }
                 // Said by `go_on_from`.
                 Segment::From(_) => {}
             }

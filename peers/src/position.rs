@@ -66,8 +66,10 @@ pub enum Write<'a> {
     Datagram(&'a [u8]),
     /// The end of the SUT's stream.
     Fin,
-    /// The SUT breaks the connection off: it has closed it with something unread, or a fault did.
+    /// The SUT resets the connection: it has closed it with something unread, or a fault did.
     Reset,
+    /// The SUT closes the connection with nothing unread: to the peer an end, and whatever it says from then on is refused.
+    Close,
     /// The SUT goes on with who is at the other end of this channel from another of its datagram sockets, the one that is called so: from
     /// there comes a new channel.
     From(&'a str),
@@ -81,18 +83,19 @@ pub(crate) enum Segment {
     From(String),
     // New ones go to the end: saved trees have their numbers.
     Reset,
+    Close,
 }
 
 impl Segment {
     /// Something is said, rather than nothing more.
     pub(crate) fn is_a_write(&self) -> bool {
-        !matches!(self, Segment::Fin | Segment::Reset)
+        !matches!(self, Segment::Fin | Segment::Reset | Segment::Close)
     }
 
     pub(crate) fn len(&self) -> u32 {
         match self {
             Segment::Bytes(bytes) => bytes.len() as u32,
-            Segment::Datagram(_) | Segment::Fin | Segment::From(_) | Segment::Reset => 1,
+            Segment::Datagram(_) | Segment::Fin | Segment::From(_) | Segment::Reset | Segment::Close => 1,
         }
     }
     pub(crate) fn fold(&self, mut hash: u128, channel: Channel, from: u32, to: u32) -> u128 {
@@ -105,6 +108,7 @@ impl Segment {
             }
             Segment::Fin => hash = fold(hash, lane | 256),
             Segment::Reset => hash = fold(hash, lane | 259),
+            Segment::Close => hash = fold(hash, lane | 260),
             Segment::From(name) => {
                 for byte in name.bytes() {
                     hash = fold(hash, lane | 1024 | u64::from(byte));

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
@@ -295,6 +295,20 @@ pub fn socket_inodes(pids: &[u32]) -> HashSet<u64> {
         }));
     }
     inodes
+}
+
+/// A copy of the descriptor by which a process holds the socket with this inode; `None` also where the kernel does not allow it.
+#[must_use]
+pub fn copy_of_socket(pid: u32, inode: u64) -> Option<OwnedFd> {
+    use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+    let fds = procfs::process::Process::new(pid as i32).and_then(|process| process.fd());
+    let is_wanted = |fd: &procfs::process::FDInfo| match fd.target {
+        procfs::process::FDTarget::Socket(found) => found == inode,
+        _ => false,
+    };
+    let fd = fds.ok()?.flatten().find(is_wanted)?.fd;
+    let process = pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()?;
+    pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok()
 }
 
 /// The inodes of all sockets on this machine that wait for connections (or, for UDP, are bound and unconnected), with the address each is bound to.

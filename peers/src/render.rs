@@ -31,6 +31,7 @@ fn said(channel: u16, segment: &Segment, from: u32, to: u32) -> String {
         Segment::Datagram(bytes) => format!("[{}]", show(bytes)),
         Segment::Fin => String::from("<end>"),
         Segment::Reset => String::from("<reset>"),
+        Segment::Close => String::from("<close>"),
         Segment::From(name) => format!("<goes on from {name}>"),
     };
     if channel == 0 {

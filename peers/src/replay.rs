@@ -85,6 +85,9 @@ impl PeerWorld {
             };
             physical.add_link(link.map_err(PeerError::io(what.clone()))?, name.clone());
         }
+        if *segment == Segment::Reset {
+            self.ground.put_something_unread(physical, channel);
+        }
         physical.say(channel, segment, to).map_err(PeerError::io(what))
     }
 
@@ -208,6 +211,10 @@ impl PeerWorld {
                     segment: Segment::Reset,
                     ..
                 } => text.push_str("<reset>"),
+                Step::Write {
+                    segment: Segment::Close,
+                    ..
+                } => text.push_str("<close>"),
                 Step::Write {
                     segment: Segment::From(name),
                     ..

@@ -122,6 +122,20 @@ impl Ground {
         }
     }
 
+    /// Before a connection is broken off: only with something unread does the close of a Unix socket reset it, and all that the peer has said was taken in.
+    pub(crate) fn put_something_unread(&mut self, focus: &mut Physical, channel: Channel) {
+        let link = focus.links.get(usize::from(channel));
+        let (Some(inode), Some(diag)) = (link.and_then(Link::unix_inode), &mut self.diag) else {
+            return;
+        };
+        let Ok(Some(theirs)) = diag.unix_other_end(inode) else {
+            return;
+        };
+        if let Some(copy) = self.watch(focus).and_then(|watch| watch.copy_of(theirs)) {
+            Link::say_to_ourselves(copy);
+        }
+    }
+
     fn flight(&mut self, focus: &Physical) -> Flight {
         let Some(diag) = &mut self.diag else {
             return Flight::Unseen;

@@ -36,7 +36,7 @@ impl fmt::Display for TreeKey {
 
 const MAGIC: &[u8; 8] = b"TFPEERS\0";
 /// The format that is written and read.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 const HEADER: usize = 8 + 4 + 8;
 
 #[derive(Serialize, Deserialize)]

@@ -164,7 +164,9 @@ impl Tree {
                 && match (&node.segment, write) {
                     (Segment::Bytes(a), Write::Bytes(b)) => a.first() == b.first(),
                     (Segment::Datagram(a), Write::Datagram(b)) => a == b,
-                    (Segment::Fin, Write::Fin) | (Segment::Reset, Write::Reset) => true,
+                    (Segment::Fin, Write::Fin)
+                    | (Segment::Reset, Write::Reset)
+                    | (Segment::Close, Write::Close) => true,
                     (Segment::From(a), Write::From(b)) => a == b,
                     _ => false,
                 }
@@ -245,6 +247,7 @@ impl Tree {
             Write::Datagram(data) => Segment::Datagram(data.to_vec()),
             Write::Fin => Segment::Fin,
             Write::Reset => Segment::Reset,
+            Write::Close => Segment::Close,
             Write::From(name) => Segment::From(name.to_owned()),
         };
         let (id, len) = (self.nodes.len() as u32, segment.len());

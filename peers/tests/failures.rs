@@ -280,7 +280,7 @@ fn a_client_is_told_an_end_or_a_reset() {
     assert_eq!(world.client_exit(&state, 0).expect("up"), Some(3));
     let text: Vec<String> = world.trees().map(|(_, tree)| tree.render_text()).collect();
     assert!(
-        text[0].contains("<reset>") && text[0].contains("<end>"),
+        text[0].contains("<reset>") && text[0].contains("<close>"),
         "{}",
         text[0]
     );

@@ -1,4 +1,5 @@
 //! The `tracefork` command.
+#![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {
     tracefork::main()

@@ -2,7 +2,7 @@
 //! real program with a dozen processes and then becomes it. The processes are no part of what the user wants checked and
 //! cannot be modelled, so the manager is asked beforehand, natively, and the program it names is run instead.
 
-use crate::error::Failure;
+use failure::Failure;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStringExt;

@@ -52,6 +52,11 @@ const MOST: u64 = 4096;
 const PIECES: u64 = 1024;
 
 impl Buffer {
+    /// Which argument it is.
+    pub fn argument(&self) -> usize {
+        self.arg
+    }
+
     /// The stretches of memory, and whether they are filled.
     pub fn spans(&self, call: &Call, result: i64, memory: &dyn GuestMemory) -> Vec<(Range<u64>, bool)> {
         let address = call.args[self.arg];

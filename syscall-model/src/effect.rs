@@ -21,6 +21,8 @@ pub enum Effect {
     Kernel,
     /// The kernel runs it with these arguments instead.
     KernelWith([u64; 6]),
+    /// These ranges of memory, by address and length, are no longer mapped; the call returns 0.
+    Unmap(Vec<(u64, u64)>),
     /// Map a file: see [`MapFile`].
     MapFile(MapFile),
     /// Set a segment base of the calling thread.
@@ -29,6 +31,8 @@ pub enum Effect {
     GetBase(SegmentBase, u64),
     /// Start a virtual thread.
     Spawn(Spawn),
+    /// Start a process.
+    Fork(Fork),
     /// This thread ends (the model has already forgotten it).
     ExitThread,
     /// The process ends with this status.
@@ -89,11 +93,29 @@ pub struct Spawn {
     pub tls: Option<u64>,
 }
 
+/// A new process: a copy of the one that makes it, with one thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fork {
+    pub child: Tid,
+    /// 0: where its maker's is.
+    pub stack: u64,
+    /// `CLONE_SETTLS`.
+    pub tls: Option<u64>,
+    /// `CLONE_CHILD_SETTID`: where the child finds its own number.
+    pub child_tid: Option<u64>,
+    /// It runs in the memory of its maker (`CLONE_VM`).
+    pub borrows: bool,
+    /// Its maker waits until it no longer does (`CLONE_VFORK`).
+    pub waits: bool,
+}
+
 /// `execve`, with everything already read from the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exec {
     pub path: Vec<u8>,
     pub argv: Vec<Vec<u8>>,
+    /// The script that `path` interprets: then `argv` is not what the guest has in memory.
+    pub script: Option<Vec<u8>>,
     pub envp: Vec<Vec<u8>>,
 }
 

@@ -46,6 +46,10 @@ pub enum Kind {
     TimerFd(ChannelId),
     /// The signals that it accepts.
     SignalFd(u64),
+    /// A process, by its number, which no other process gets.
+    PidFd(u32),
+    /// A POSIX message queue.
+    MessageQueue(ChannelId),
     Epoll(EpollId),
 }
 
@@ -82,14 +86,21 @@ pub struct Descriptor {
     pub close_on_exec: bool,
 }
 
-/// The descriptor table and all open file descriptions.
+/// The descriptor table of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Files {
-    table: OrdMap<i32, Descriptor>,
-    descriptions: OrdMap<OfdId, Description>,
-    next: u32,
+pub struct Table {
+    entries: OrdMap<i32, Descriptor>,
     /// `RLIMIT_NOFILE` as the program lowered it.
     lowered_limit: Option<i32>,
+    /// The number of the next description that the process opens. Each has numbers of its own, so that it does not matter which one is first.
+    next: u32,
+}
+
+/// The descriptor table of the process in place, and all open file descriptions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Files {
+    table: Table,
+    descriptions: OrdMap<OfdId, Description>,
 }
 
 /// `RLIMIT_NOFILE` of the modelled process.
@@ -98,18 +109,36 @@ pub const MAX_FDS: i32 = 1024;
 impl Files {
     /// Descriptors are below this.
     pub fn limit(&self) -> i32 {
-        self.lowered_limit.unwrap_or(MAX_FDS)
+        self.table.lowered_limit.unwrap_or(MAX_FDS)
     }
 
     /// Descriptors above the limit that are open already stay open.
     pub fn set_limit(&mut self, limit: u64) {
-        self.lowered_limit = i32::try_from(limit).ok().filter(|&limit| limit < MAX_FDS);
+        self.table.lowered_limit = i32::try_from(limit).ok().filter(|&limit| limit < MAX_FDS);
+    }
+
+    /// Another process comes in place: its table, for the one that was there.
+    pub(crate) fn swap_table(&mut self, table: &mut Table) {
+        std::mem::swap(&mut self.table, table);
+    }
+
+    /// The table of a new process, in which every description has one more descriptor.
+    pub(crate) fn copy_table(&mut self, first_number: u32) -> Table {
+        let mut copy = self.table.clone();
+        copy.next = first_number;
+        for descriptor in copy.entries.values() {
+            self.retain(descriptor.description);
+        }
+        copy
     }
 
     /// Adds a description with no descriptor yet; install it, or it leaks.
     pub fn describe(&mut self, kind: Kind, flags: i32) -> OfdId {
-        let id = OfdId(self.next);
-        self.next += 1;
+        while self.descriptions.contains_key(&OfdId(self.table.next)) {
+            self.table.next += 1;
+        }
+        let id = OfdId(self.table.next);
+        self.table.next += 1;
         self.descriptions.insert(
             id,
             Description {
@@ -124,7 +153,7 @@ impl Files {
     /// The lowest free descriptor not below `min`.
     pub fn lowest_free(&self, min: i32) -> Result<i32, Errno> {
         let mut fd = min;
-        for &used in self.table.range(min..).map(|(fd, _)| fd) {
+        for &used in self.table.entries.range(min..).map(|(fd, _)| fd) {
             if used != fd {
                 break;
             }
@@ -145,7 +174,7 @@ impl Files {
 
     /// Puts `description` at `fd`, which must be free.
     pub fn install_at(&mut self, description: OfdId, fd: i32, close_on_exec: bool) {
-        self.table.insert(
+        self.table.entries.insert(
             fd,
             Descriptor {
                 description,
@@ -156,11 +185,11 @@ impl Files {
     }
 
     pub fn descriptor(&self, fd: i32) -> Result<Descriptor, Errno> {
-        self.table.get(&fd).copied().ok_or(Errno::EBADF)
+        self.table.entries.get(&fd).copied().ok_or(Errno::EBADF)
     }
 
     pub fn descriptor_mut(&mut self, fd: i32) -> Result<&mut Descriptor, Errno> {
-        self.table.get_mut(&fd).ok_or(Errno::EBADF)
+        self.table.entries.get_mut(&fd).ok_or(Errno::EBADF)
     }
 
     /// The description behind a descriptor that is more than a mere name (`O_PATH`), which nearly every call asks for.
@@ -205,11 +234,11 @@ impl Files {
 
     /// Takes a descriptor out of the table. The caller must drop its reference.
     pub fn remove(&mut self, fd: i32) -> Result<Descriptor, Errno> {
-        self.table.remove(&fd).ok_or(Errno::EBADF)
+        self.table.entries.remove(&fd).ok_or(Errno::EBADF)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (i32, Descriptor)> + '_ {
-        self.table.iter().map(|(&fd, &d)| (fd, d))
+        self.table.entries.iter().map(|(&fd, &d)| (fd, d))
     }
 
     pub fn descriptions(&self) -> impl Iterator<Item = (OfdId, &Description)> + '_ {

@@ -2,16 +2,20 @@
 
 use crate::call::Call;
 use crate::channels::Channels;
+use crate::channels::mqueue;
 use crate::channels::socket::{self, Socket};
 use crate::clock::{Clock, Nanos};
 use crate::effect::{Outcome, Prepared};
 use crate::fd::{Description, Files, Kind, OfdId, PollEvents};
 use crate::fs::{FileSystem, Host};
 use crate::futex::Futexes;
+use crate::handlers::locks;
+use crate::ipc::{Ipc, segments};
 use crate::memory::GuestMemory;
 use crate::net::{self, Arrivals, Network, observe};
 use crate::output::Output;
 use crate::process::Process;
+use crate::processes::{Bank, Pid, Zombie};
 use crate::random::Random;
 use crate::signals::Signals;
 use crate::table;
@@ -28,6 +32,7 @@ pub struct Model {
     pub threads: BTreeMap<Tid, Thread>,
     pub next_tid: Tid,
     pub futexes: Futexes,
+    pub ipc: Ipc,
     pub process: Process,
     pub files: Files,
     pub fs: FileSystem,
@@ -38,6 +43,10 @@ pub struct Model {
     pub output: Output,
     /// Of the thread that makes a call; set for the time of the call only, so that it is no part of a state.
     pub stack_pointer: u64,
+    /// The processes that are not in place.
+    pub aside: BTreeMap<Pid, Bank>,
+    /// Those that have ended and that nobody has waited for.
+    pub zombies: BTreeMap<Pid, Zombie>,
 }
 
 /// What the modelled machine looks like at the start; part of a trace, so that a replay starts the same.
@@ -127,6 +136,7 @@ impl Model {
             threads: BTreeMap::new(),
             next_tid: config.pid + 1,
             futexes: Futexes::default(),
+            ipc: Ipc::default(),
             process: Process::new(config),
             files: Files::default(),
             fs,
@@ -136,6 +146,8 @@ impl Model {
             random: Random::new(config.random_seed),
             output: Output::default(),
             stack_pointer: 0,
+            aside: BTreeMap::new(),
+            zombies: BTreeMap::new(),
         };
         let mut main = Thread::new(config.pid, thread_name(&config.program), 0);
         main.pending = Pending::Running;
@@ -152,9 +164,9 @@ impl Model {
         model
     }
 
-    /// A new program image in the same process: what `execve` keeps and what it resets. Only legal with a
-    /// single thread left.
-    pub fn exec(&mut self, program: &[u8]) {
+    /// A new program image in the same process: what `execve` keeps and what it resets. The thread that asked for it is the
+    /// only one left, and becomes the first.
+    pub fn exec(&mut self, tid: Tid, program: &[u8]) {
         let pid = self.process.pid;
         let close: Vec<i32> = self
             .files
@@ -166,18 +178,26 @@ impl Model {
             // Just listed, so it is there.
             let _ = self.close(fd);
         }
-        let old = self.threads.pop_first();
+        let old = self.threads.remove(&tid);
         let mut main = Thread::new(pid, thread_name(program), 0);
-        if let Some((_, old)) = old {
+        if let Some(old) = old {
             main.mask = old.saved_mask.unwrap_or(old.mask);
             main.signals = old.signals;
             main.scheduling = old.scheduling;
         }
         main.pending = Pending::Running;
+        for gone in self.threads.keys().copied().collect::<Vec<_>>() {
+            self.futexes.forget(gone);
+            self.ipc.thread_ended(gone);
+            mqueue::forget(self, gone);
+            for thread in self.all_threads_mut() {
+                thread.yields_to.remove(&gone);
+            }
+        }
         self.threads = BTreeMap::from([(pid, main)]);
-        self.futexes = Futexes::default();
         self.process.exec(program);
         self.fs.exec(program);
+        segments::settle(self, pid);
         self.signals.exec();
         self.timers.exec();
         Signals::settle(self);
@@ -188,21 +208,19 @@ impl Model {
     /// # Panics
     /// If there is none: the supervisor only asks about threads it got from this model.
     pub fn thread(&self, tid: Tid) -> &Thread {
-        self.threads
-            .get(&tid)
+        self.find_thread(tid)
             .unwrap_or_else(|| panic!("no virtual thread {tid}"))
     }
 
     /// See [`Model::thread`].
     pub fn thread_mut(&mut self, tid: Tid) -> &mut Thread {
-        self.threads
-            .get_mut(&tid)
+        self.find_thread_mut(tid)
             .unwrap_or_else(|| panic!("no virtual thread {tid}"))
     }
 
     /// Can this thread run, as far as the model knows? (Locks behind hooks are the supervisor's to check.)
     pub fn runnable(&self, tid: Tid) -> bool {
-        self.wake_reason(tid).is_some() || self.signals.deliverable(self.thread(tid)).is_some()
+        self.wake_reason(tid).is_some() || self.deliverable(tid).is_some()
     }
 
     /// Why the thread's pending operation could run now, `None` if it cannot. What is on its way may arrive.
@@ -225,14 +243,20 @@ impl Model {
         };
         let ready = match &wait.on {
             WaitFor::Nothing => false,
-            WaitFor::FileLock(request) => self.fs.locks.available(request),
-            WaitFor::Futex(_) => thread.woken.is_some(),
-            WaitFor::Exit(tid) => !self.threads.contains_key(tid),
+            WaitFor::FileLock(request) => {
+                self.fs.locks.available(request) || locks::closes_a_circle(self, request)
+            }
+            WaitFor::Futex(_) | WaitFor::Semaphores(_) => thread.woken.is_some(),
+            WaitFor::Message(_) | WaitFor::Mailbox(_) => self.ipc.is_handed(tid),
+            WaitFor::MessageRoom(id, len) => self.ipc.may_send(*id, *len),
+            WaitFor::Exit(tid) => self.find_thread(*tid).is_none(),
+            WaitFor::Child(parent, which, asked) => self.wait_is_over(*parent, *which, *asked),
+            WaitFor::Exec(child) => !self.process_at(*child).is_some_and(|child| child.borrows),
             WaitFor::Ready(list) => list
                 .iter()
                 .any(|&(id, events)| self.poll_as(Some(tid), id).intersects(events)),
             WaitFor::Room(id, amount) => Channels::has_room(self, *id, *amount),
-            WaitFor::Signals(set) => self.signals.any_pending(thread, *set),
+            WaitFor::Signals(set) => self.signals_of(tid).any_pending(thread, *set),
         };
         if ready {
             return Some(Wake::Ready);
@@ -244,8 +268,7 @@ impl Model {
 
     /// Does any thread wait for a client: to be connected to, or to be told something by one?
     pub fn awaits_clients(&self) -> bool {
-        self.threads
-            .values()
+        self.all_threads()
             .any(|thread| self.thread_awaits_clients(thread))
     }
 
@@ -312,26 +335,33 @@ impl Model {
 
     /// The earliest moment at which time alone changes something.
     pub fn next_deadline(&self) -> Option<Nanos> {
-        let waits = self.threads.values().filter_map(|t| t.wait.as_ref()?.deadline);
+        let waits = self.all_threads().filter_map(|t| t.wait.as_ref()?.deadline);
         waits
-            .chain(self.timers.next_deadline(self))
+            .chain(self.timer_deadline())
             .chain(self.channels.next_deadline(self.clock.now()))
             .min()
     }
 
     /// The next moment at which a timer fires.
     pub fn next_timer(&self) -> Option<Nanos> {
-        let timers = self.timers.next_deadline(self);
-        timers
+        self.timer_deadline()
             .into_iter()
             .chain(self.channels.next_deadline(self.clock.now()))
             .min()
     }
 
+    /// When the next timer of any process makes a difference.
+    fn timer_deadline(&self) -> Option<Nanos> {
+        let own = self.timers.next_deadline(&self.signals, &self.threads);
+        let others = self.aside.values();
+        let others = others.filter_map(|bank| bank.timers.next_deadline(&bank.signals, &bank.threads));
+        own.into_iter().chain(others).min()
+    }
+
     /// Lets time pass up to `deadline`: timers that are due fire.
     pub fn advance_clock(&mut self, deadline: Nanos) {
         self.clock.advance_to(deadline);
-        Timers::fire_due(self);
+        self.in_each(Timers::fire_due);
     }
 
     /// Readiness of a description, whoever asks.
@@ -372,7 +402,10 @@ impl Model {
     pub fn close(&mut self, fd: i32) -> Result<(), Errno> {
         let descriptor = self.files.remove(fd)?;
         if let Some(Kind::File(file)) = self.files.get(descriptor.description).map(|d| &d.kind) {
-            self.fs.descriptor_closed(&file.node);
+            self.fs.descriptor_closed(self.process.pid, &file.node);
+        }
+        if let Some(&Kind::MessageQueue(id)) = self.files.get(descriptor.description).map(|d| &d.kind) {
+            mqueue::descriptor_closed(self, id);
         }
         self.release(descriptor.description);
         Ok(())
@@ -381,6 +414,8 @@ impl Model {
     /// The thread no longer waits: takes it out of every queue it stands in.
     pub fn end_wait(&mut self, tid: Tid) {
         self.futexes.forget(tid);
+        self.ipc.forget(tid);
+        mqueue::forget(self, tid);
         let thread = self.thread_mut(tid);
         thread.wait = None;
         thread.woken = None;

@@ -23,6 +23,16 @@ pub enum Object {
     Output(u8),
     /// A thread: started, ended, signalled.
     Thread(Tid),
+    /// The children of a process: that they end, and that they are waited for.
+    Children(u32),
+    /// Which objects of System V there are, by key and number.
+    IpcKeys,
+    /// A segment of shared memory, by number: who is attached. (What is in it is memory.)
+    Segment(i32),
+    /// A set of semaphores.
+    Semaphores(i32),
+    /// A message queue of System V.
+    Messages(i32),
     /// The process: exits, signal actions, limits, working directory.
     Process,
     /// The virtual clock and timers.

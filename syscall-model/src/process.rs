@@ -34,12 +34,31 @@ pub struct Limit {
 pub const RLIM_INFINITY: u64 = u64::MAX;
 pub const LIMITS: usize = 16;
 
+/// `struct ucred`: process, user, group.
+pub type Credentials = [u32; 3];
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Process {
     /// The virtual process id; also the id of the first thread.
     pub pid: u32,
-    /// A parent that is never seen: the shell that would have started the program.
+    /// Of the first process: one that is never seen, the shell that would have started the program.
     pub parent: u32,
+    /// What the parent is told by when this one ends; 0 for nothing.
+    pub exit_signal: i32,
+    /// It runs in the memory of the process that made it (`vfork`), until it becomes another program.
+    pub borrows: bool,
+    /// The process whose memory it is in; its own number, unless it borrows.
+    pub space: u32,
+    /// The signal that it was stopped by, until it goes on.
+    pub stopped: Option<i32>,
+    /// Its parent has not been told yet that it was stopped, or that it goes on.
+    pub untold: bool,
+    /// Memory that its children would share was moved or resized: it is private now.
+    pub lost_sharing: bool,
+    /// The first process of all.
+    pub first: u32,
+    /// It has become another program since it was made.
+    pub execed: bool,
     pub group: u32,
     pub session: u32,
     pub user: Ids,
@@ -54,7 +73,7 @@ pub struct Process {
     pub no_new_privs: bool,
     pub child_subreaper: bool,
     pub keep_capabilities: bool,
-    /// `PR_SET_PDEATHSIG`: kept for `PR_GET_PDEATHSIG`; the parent never dies.
+    /// `PR_SET_PDEATHSIG`.
     pub parent_death_signal: i32,
     pub timer_slack: u64,
 }
@@ -69,6 +88,14 @@ impl Process {
         Self {
             pid: config.pid,
             parent: shell,
+            exit_signal: libc::SIGCHLD,
+            borrows: false,
+            space: config.pid,
+            stopped: None,
+            untold: false,
+            lost_sharing: false,
+            first: config.pid,
+            execed: false,
             group: config.pid,
             session: shell,
             user: Ids::new(config.uid),
@@ -88,10 +115,19 @@ impl Process {
 
     /// A new program runs in the process.
     pub fn exec(&mut self, _program: &[u8]) {
+        self.borrows = false;
+        self.lost_sharing = false;
+        self.space = self.pid;
+        self.execed = true;
         self.dumpable = true;
         self.keep_capabilities = false;
         self.user.saved = self.user.effective;
         self.group_ids.saved = self.group_ids.effective;
+    }
+
+    /// Who it is, as sockets tell others.
+    pub fn credentials(&self) -> Credentials {
+        [self.pid, self.user.effective, self.group_ids.effective]
     }
 
     /// The processors, as an affinity mask.

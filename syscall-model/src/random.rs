@@ -15,6 +15,11 @@ impl Random {
         Self { seed, words_used: 0 }
     }
 
+    /// The stream of another process. Each has its own, so that it does not matter who draws first.
+    pub(crate) fn of_process(&self, pid: u32) -> Self {
+        Self::new(self.seed ^ (u64::from(pid) << 32))
+    }
+
     pub fn fill(&mut self, out: &mut [u8]) {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         rng.set_word_pos(self.words_used);

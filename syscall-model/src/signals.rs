@@ -6,8 +6,8 @@
 //! it does not block the signal, else the lowest thread id, so that one schedule always means the same.
 //! [`Signals::settle`] keeps that choice; it runs after every call and every change made here.
 //!
-//! Stopping is not modelled: a stop signal with its default action comes out as [`Disposition::Stop`], which
-//! the supervisor reports as unsupported (nobody is there to continue the process).
+//! A stop signal with its default action comes out as [`Disposition::Stop`]: the process stops until another one lets it go
+//! on. Where there is no other, the supervisor reports it as unsupported.
 
 mod info;
 mod queue;
@@ -100,6 +100,14 @@ impl Signals {
                 handler: SIG_IGN,
                 ..Action::default()
             };
+        }
+    }
+
+    /// What a new process has: the same actions, and nothing pending.
+    pub(crate) fn forked(&self) -> Self {
+        Self {
+            actions: self.actions.clone(),
+            ..Self::default()
         }
     }
 
@@ -265,7 +273,7 @@ impl Signals {
         let Some(first) = model.threads.values().next() else {
             return;
         };
-        if Self::dropped(model, first, info.signo) {
+        if model.signals.drops(first, info.signo) {
             return;
         }
         Self::enqueue(&mut model.signals.shared, info);
@@ -278,7 +286,7 @@ impl Signals {
         let Some(thread) = model.threads.get(&tid) else {
             return;
         };
-        if Self::dropped(model, thread, info.signo) {
+        if model.signals.drops(thread, info.signo) {
             return;
         }
         Self::enqueue(&mut model.thread_mut(tid).signals, info);
@@ -295,8 +303,8 @@ impl Signals {
     }
 
     /// An ignored signal is dropped when sent, unless it is blocked or waited for: it may be wanted later.
-    fn dropped(model: &Model, thread: &Thread, signo: i32) -> bool {
-        model.signals.ignores(signo) && blocked(thread) & bit(signo) == 0
+    fn drops(&self, thread: &Thread, signo: i32) -> bool {
+        self.ignores(signo) && blocked(thread) & bit(signo) == 0
     }
 
     /// Stop signals and `SIGCONT` cancel each other.
@@ -304,11 +312,18 @@ impl Signals {
         let opposite = match signo {
             libc::SIGCONT => STOPS,
             _ if bit(signo) & STOPS != 0 => bit(libc::SIGCONT),
+            libc::SIGKILL => {
+                model.process.stopped = None;
+                return;
+            }
             _ => return,
         };
         model.signals.shared.discard(opposite);
         for thread in model.threads.values_mut() {
             thread.signals.discard(opposite);
+        }
+        if signo == libc::SIGCONT {
+            model.continue_process();
         }
     }
 
@@ -347,17 +362,22 @@ impl Signals {
     }
 
     /// Is the last signal of this timer still to be taken?
-    pub(crate) fn timer_pending(model: &Model, timer: i32) -> bool {
-        model.signals.shared.has_timer(timer) || model.threads.values().any(|t| t.signals.has_timer(timer))
+    pub(crate) fn timer_pending(&self, threads: &BTreeMap<Tid, Thread>, timer: i32) -> bool {
+        self.shared.has_timer(timer) || threads.values().any(|t| t.signals.has_timer(timer))
     }
 
     /// Would this signal, sent to the process or to one thread, make any difference now?
-    pub(crate) fn would_matter(model: &Model, signo: i32, target: Option<Tid>) -> bool {
+    pub(crate) fn would_matter(
+        &self,
+        threads: &BTreeMap<Tid, Thread>,
+        signo: i32,
+        target: Option<Tid>,
+    ) -> bool {
         let target = match target {
-            Some(tid) => model.threads.get(&tid),
-            None => model.threads.values().next(),
+            Some(tid) => threads.get(&tid),
+            None => threads.values().next(),
         };
-        target.is_some_and(|thread| !Self::dropped(model, thread, signo))
+        target.is_some_and(|thread| !self.drops(thread, signo))
     }
 
     pub(crate) fn forget_timer(model: &mut Model, timer: i32) {
@@ -414,10 +434,17 @@ fn ignored_of(signals: &Signals, set: u64) -> u64 {
     ignored.fold(0, |ignored, signo| ignored | bit(signo))
 }
 
-/// What a thread does not take now: what it blocks, and what it waits for in `sigwait`.
+/// Does a process that dies of this signal leave a core file, where they are kept: has something gone wrong?
+pub fn dumps_core(signo: i32) -> bool {
+    bit(signo) & CORE_BY_DEFAULT != 0
+}
+
+/// What a thread does not take now: what it blocks, what it waits for in `sigwait`, and nearly everything while a child has
+/// its memory (`vfork`).
 fn blocked(thread: &Thread) -> u64 {
     let waited = match thread.wait.as_ref().map(|wait| &wait.on) {
         Some(WaitFor::Signals(set)) => *set,
+        Some(WaitFor::Exec(_)) => !bit(libc::SIGKILL),
         _ => 0,
     };
     thread.mask | waited

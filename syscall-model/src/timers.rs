@@ -11,7 +11,7 @@
 use crate::clock::Nanos;
 use crate::model::Model;
 use crate::signals::{SigInfo, Signals};
-use crate::thread::Tid;
+use crate::thread::{Thread, Tid};
 use std::collections::BTreeMap;
 
 /// When a timer expires next, and how often after that.
@@ -134,16 +134,16 @@ impl Timers {
     }
 
     /// The next moment at which a timer would make a difference.
-    pub fn next_deadline(&self, model: &Model) -> Option<Nanos> {
+    pub fn next_deadline(&self, signals: &Signals, threads: &BTreeMap<Tid, Thread>) -> Option<Nanos> {
         let interval = INTERVAL_SIGNALS.iter().zip(&self.interval);
         let interval = interval.filter(|(signo, _)| {
-            let pending = model.signals.shared_set() & crate::signals::bit(**signo) != 0;
-            !pending && Signals::would_matter(model, **signo, None)
+            let pending = signals.shared_set() & crate::signals::bit(**signo) != 0;
+            !pending && signals.would_matter(threads, **signo, None)
         });
         let posix = self.posix.iter().filter(|(id, timer)| match timer.notify {
             Notify::Nothing => false,
             Notify::Signal { signo, thread, .. } => {
-                !Signals::timer_pending(model, **id) && Signals::would_matter(model, signo, thread)
+                !signals.timer_pending(threads, **id) && signals.would_matter(threads, signo, thread)
             }
         });
         let schedules = interval.map(|(_, s)| s).chain(posix.map(|(_, t)| &t.schedule));
@@ -172,7 +172,7 @@ impl Timers {
     }
 
     fn fire(model: &mut Model, id: i32, now: Nanos) {
-        let pending = Signals::timer_pending(model, id);
+        let pending = model.signals.timer_pending(&model.threads, id);
         let Some(timer) = model.timers.posix.get_mut(&id) else {
             return;
         };

@@ -1,8 +1,10 @@
 //! Why a thread cannot go on, and what ends its waiting.
 
+use crate::channels::ChannelId;
 use crate::clock::Nanos;
 use crate::fd::{OfdId, PollEvents};
 use crate::fs::LockRequest;
+use crate::processes::{Asked, Children, Pid};
 use crate::thread::Tid;
 
 /// A condition that keeps a thread from running, with an optional deadline.
@@ -29,6 +31,19 @@ pub enum WaitFor {
     Room(OfdId, u64),
     /// A lock on a file can be had: `flock`, `F_SETLKW`.
     FileLock(LockRequest),
+    /// One of these children of a process has ended, or has done something else that is asked for, or there is none: `wait4`.
+    Child(Pid, Children, Asked),
+    /// This process has its own memory, or has ended: `vfork`.
+    Exec(Pid),
+    /// The operations on this set of semaphores can be done; the one who makes that so does them, and sets
+    /// [`Thread::woken`](crate::Thread::woken).
+    Semaphores(i32),
+    /// A message of this queue was handed to it.
+    Message(i32),
+    /// A message of this POSIX queue was handed to it, or the one that it has to send was taken.
+    Mailbox(ChannelId),
+    /// This queue has room for a message of this length.
+    MessageRoom(i32, u64),
     /// One of these signals is pending: `sigwait`.
     Signals(u64),
 }

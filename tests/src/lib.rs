@@ -6,12 +6,14 @@
 //! judge: a guest is right if the supervised run has the same output, end and written files.
 //!
 //! To add a guest, add a file; the test targets find it by themselves.
+#![forbid(unsafe_code)]
 
 pub mod browser;
 pub mod campaign;
 pub mod combinations;
 pub mod debian;
 pub mod desyncs;
+pub mod dice;
 pub mod directives;
 pub mod documents;
 pub mod guests;

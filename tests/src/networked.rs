@@ -113,8 +113,14 @@ impl Session {
             Peer::Python => {
                 let python = packages::command("python3", "python3")?;
                 let root = self.root()?;
-                let command = format!("{} -m http.server -d {} {port}", python.display(), root.display());
-                Ok(self.server(&command))
+                // The time of day in its answers would make them differ from one second to the next.
+                let script = format!(
+                    "import functools, http.server as h; H = h.SimpleHTTPRequestHandler; \
+                     H.date_time_string = lambda *a, **k: 'today'; \
+                     h.HTTPServer(('', {port}), functools.partial(H, directory='{}')).serve_forever()",
+                    root.display()
+                );
+                Ok(self.server(&format!("{} -c \"{script}\"", python.display())))
             }
             Peer::Clients(count, args) => {
                 let client = peer_program("lines_client")?;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Arguments;
 use tracefork_tests::command_under_test;
+use tracefork_tests::dice::Dice;
 use tracefork_tests::guests;
 use tracefork_tests::networked::{Session, free_port, peer_program, trial};
 use tracefork_tests::supervised::Tracefork;
@@ -48,27 +49,6 @@ const CASES: &[Case] = &[
     case("acceptor", &["2"], &["ann\n", "bob\n"]),
     case("exclusive", &["2"], &["ann\n", "bob\n"]),
 ];
-
-/// Numbers that look random, the same for each case: what the machine does with them differs.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-
-    /// Often no time at all.
-    fn dawdle(&mut self) {
-        let micros = [0, 0, 50, 200, 1000, 3000][self.roll(6) as usize];
-        if micros > 0 {
-            std::thread::sleep(Duration::from_micros(micros));
-        }
-    }
-}
 
 fn client(port: u16, text: &'static str, mut dice: Dice) {
     dice.dawdle();

@@ -1,12 +1,13 @@
 //! What a verdict assumes, one test for each assumption: a program, the mode that misses its bug, and the mode that finds it.
 //!
-//! Arrivals have theirs in `arrivals.rs` (`ordered`), reduction by audit and hashes in the tests of `explore` (`audit.rs`, `collisions.rs`): no option of
-//! `check` turns the audit off or makes hashes short.
+//! Reduction by audit and hashes have theirs in the tests of `explore` (`audit.rs`, `collisions.rs`): no option of `check`
+//! turns the audit off or makes hashes short.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use tracefork_tests::command_under_test;
 use tracefork_tests::guests;
+use tracefork_tests::networked::{Session, peer_program};
 use tracefork_tests::observe::{Invocation, Scratch};
 use tracefork_tests::supervised::Tracefork;
 
@@ -51,7 +52,7 @@ fn sequential_consistency() -> Result<()> {
     let by_turns = check("other/store_buffer.c", &[], &[])?;
     misses(&by_turns, "sequential consistency")?;
     ensure!(
-        notes(&by_turns, "explored under sequential consistency"),
+        notes(&by_turns, "only sequentially consistent executions are explored"),
         "{by_turns}"
     );
     finds(&check("other/store_buffer.c", &["-DBUFFERED"], &[])?, "assert")
@@ -61,7 +62,7 @@ fn sequential_consistency() -> Result<()> {
 fn relaxed_order_is_noted_only_where_it_is() -> Result<()> {
     let locked = check("check/atomicity_fixed.c", &[], &[])?;
     ensure!(
-        !notes(&locked, "explored under sequential consistency"),
+        !notes(&locked, "only sequentially consistent executions are explored"),
         "{locked}"
     );
     Ok(())
@@ -72,7 +73,7 @@ fn switches_at_system_calls_only() -> Result<()> {
     let source = "check/atomicity_buggy.c";
     misses(
         &check(source, &[], &["--preempt", "syscall"])?,
-        "at system calls only",
+        "only at system calls",
     )?;
     finds(&check(source, &[], &["--preempt", "sync"])?, "assert")
 }
@@ -82,7 +83,7 @@ fn switches_at_locks_calls_and_atomics_only() -> Result<()> {
     let source = "check/release_acquire_buggy.c";
     misses(
         &check(source, &[], &["--preempt", "sync"])?,
-        "at locks, calls and atomics only",
+        "only at locks, system calls and atomics",
     )?;
     finds(&check(source, &[], &[])?, "assert")
 }
@@ -107,4 +108,46 @@ fn hashes_are_assumed_only_where_they_are_used() -> Result<()> {
     ));
     ensure!(!assumes(&check(source, &[], &["--reduce", "none"])?, "commute"));
     Ok(())
+}
+
+/// A server that puts this text before each line.
+fn asks(session: Session, says: &str, port: u16) -> Result<Session> {
+    let sayer = peer_program("sayer")?;
+    Ok(session.server(&format!("{} {port} server '{says}'", sayer.display())))
+}
+
+/// What a peer could have said, but did not say, is not known: neither by a search nor by what was kept of an earlier one.
+#[test]
+fn peers_as_they_answered() -> Result<()> {
+    let tracefork = Tracefork::new(command_under_test!());
+    let first = Session::new()?;
+    let (port, file) = (first.port, first.scratch.beside("cache").display().to_string());
+    let kept = ["--cache-file", file.as_str()];
+    let at = port.to_string();
+    let check = |session: &Session| session.check_guest_at(&tracefork, "trusts", &[&at]);
+    let first = asks(first, "3 ", port)?.with(&kept);
+    misses(&check(&first)?.json, "peers behave as recorded")?;
+    let later = asks(Session::new()?, "7 ", port)?;
+    finds(&check(&later)?.json, "assert")?;
+    let as_before = later.with(&kept);
+    misses(&check(&as_before)?.json, "peers behave as recorded")
+}
+
+#[test]
+fn arrivals_in_order() -> Result<()> {
+    let tracefork = Tracefork::new(command_under_test!());
+    let program = guests::one("arrivals/early.c")?.build()?.display().to_string();
+    let check = |options: &[&str]| -> Result<Value> {
+        let session = Session::new()?;
+        let port = session.port;
+        let session = asks(session, "xy", port)?.with(options);
+        let report = session.check(&tracefork, &program, &[&port.to_string(), "buggy"])?;
+        Ok(report.json)
+    };
+    let rule = ["--forbid", "lost"];
+    misses(
+        &check(&[&rule[..], &["--arrivals", "ordered"]].concat())?,
+        "arrives immediately and in order",
+    )?;
+    finds(&check(&rule)?, "output")
 }

@@ -18,7 +18,7 @@ const CANNOT_BE_HANDLED: i32 = 4;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let trials: [(&str, fn()); 16] = [
+    let trials: [(&str, fn()); 17] = [
         ("missing_program", missing_program),
         ("directory", directory),
         ("file_that_is_not_executable", file_that_is_not_executable),
@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         ("bad_paths", bad_paths),
         ("bad_traces", bad_traces),
         ("unsupported_call", unsupported_call),
+        ("too_little_memory", too_little_memory),
         ("without_arguments", without_arguments),
     ];
     // A failed assertion is a panic, which the trial reports.
@@ -315,19 +316,48 @@ fn bad_traces() {
 
 /// A call that is not modelled: named with its arguments, the thread, and from where it was made.
 fn unsupported_call() {
+    // Two processes with one table of descriptors.
+    let program = "import ctypes; ctypes.CDLL(None).syscall(56, 0x411, 0, 0, 0, 0)";
     let said = complaint(
-        &["run", "--", "bash", "-c", "/bin/true; :"],
+        &["run", "--", "python3", "-c", program],
         CANNOT_BE_HANDLED,
         &["hint: "],
     );
     assert!(said.contains("clone(") && said.contains("thread 1000"), "{said}");
     assert!(
-        said.contains("fork") && said.contains("#0"),
+        said.contains("syscall") && said.contains("#0"),
         "no backtrace in:\n{said}"
     );
 }
 
 /// Nothing at all asks for help: how to use it, as an error.
+/// Whatever a process may have of memory, it says in words that it has no more.
+fn too_little_memory() {
+    let scratch = Scratch::new().expect("a directory");
+    let guest = guests::one("check/lock_order_buggy.c").and_then(|guest| guest.build());
+    let guest = guest.expect("a guest");
+    let mut said_so = false;
+    for megabytes in (32..144).step_by(8) {
+        let mut command = Command::new("sh");
+        let script = format!("ulimit -v {}; exec \"$@\"", megabytes * 1024);
+        command.args(["-c", &script, "sh"]).arg(command_under_test!());
+        command.args(["check", "--quiet", "--"]).arg(&guest);
+        command.current_dir(scratch.work());
+        let output = command.output().expect("sh runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        match output.status.code() {
+            Some(3) => {
+                assert!(said.contains("out of memory"), "{megabytes} MB: {said}");
+                said_so = true;
+            }
+            // Enough, or too little to start with.
+            Some(1 | 4 | 127) => {}
+            other => panic!("{megabytes} MB: {other:?}\n{said}"),
+        }
+    }
+    assert!(said_so, "there was always enough");
+}
+
 fn without_arguments() {
     let scratch = Scratch::new().expect("a temporary directory");
     let command = Tracefork::new(command_under_test!()).command(&scratch.work());

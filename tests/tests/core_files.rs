@@ -136,9 +136,7 @@ fn the_thread_that_crashed_comes_first_with_its_signal() {
 #[test]
 fn a_state_on_the_way_can_be_looked_at() {
     let case = Case::new("check/lock_order_buggy.c");
-    let steps = tracefork::trace::format::read(&case.trace)
-        .expect("a trace")
-        .steps;
+    let steps = trace::format::read(&case.trace).expect("a trace").steps;
     // Before the first step of the second thread nobody has touched the balance.
     let first = steps
         .iter()

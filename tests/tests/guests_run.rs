@@ -1,6 +1,7 @@
-//! Every guest of `tests/guests/run`: natively, where it must end as it declares and print the same each time, then supervised
-//! under several seeds in each of its preemption modes, where it must not differ from the native run. Each seed comes with
-//! another kind of processor: all its features, no vector registers beyond SSE, and none of the fast ways to save state and copy memory.
+//! Every guest of `tests/guests/run` and of `tests/guests/processes`: natively, where it must end as it declares and print the
+//! same each time, then supervised under several seeds in each of its preemption modes, where it must not differ from the native
+//! run. Each seed comes with another kind of processor: all its features, no vector registers beyond SSE, and none of the fast
+//! ways to save state and copy memory.
 
 use std::process::ExitCode;
 
@@ -12,6 +13,9 @@ use tracefork_tests::guests::{self, Guest};
 use tracefork_tests::observe::{self, Invocation, Observed, Scratch};
 use tracefork_tests::supervised::{Schedule, Tracefork};
 
+/// The directories of the guests.
+const KINDS: [&str; 2] = ["run", "processes"];
+
 /// The processors, as settings of the C library; the index is the seed.
 const PROCESSORS: [Option<&str>; 3] = [
     None,
@@ -21,18 +25,19 @@ const PROCESSORS: [Option<&str>; 3] = [
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let guests = guests::all("run").expect("the guests can be read");
     let tracefork = Tracefork::new(command_under_test!());
     let mut trials = Vec::new();
-    for guest in guests {
-        let native = guest.clone();
-        trials.push(trial(format!("native::{}", guest.name), move || {
-            check_natively(&native)
-        }));
-        for mode in guest.directives.modes.clone() {
-            let (guest, tracefork) = (guest.clone(), tracefork.clone());
-            let name = format!("{}::{}", mode.name(), guest.name);
-            trials.push(trial(name, move || check_supervised(&guest, &tracefork, mode)));
+    for kind in KINDS {
+        for guest in guests::all(kind).expect("the guests can be read") {
+            let native = guest.clone();
+            trials.push(trial(format!("native::{kind}::{}", guest.name), move || {
+                check_natively(&native)
+            }));
+            for mode in guest.directives.modes.clone() {
+                let (guest, tracefork) = (guest.clone(), tracefork.clone());
+                let name = format!("{}::{kind}::{}", mode.name(), guest.name);
+                trials.push(trial(name, move || check_supervised(&guest, &tracefork, mode)));
+            }
         }
     }
     libtest_mimic::run(&arguments, trials).exit_code()

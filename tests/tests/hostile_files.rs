@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
-use tracefork::trace::{Operation, Trace, format};
+use trace::{Operation, Trace, format};
 use tracefork_tests::campaign;
 use tracefork_tests::command_under_test;
 use tracefork_tests::directives::{End, Preempt};

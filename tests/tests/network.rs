@@ -10,9 +10,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Arguments;
 use serde_json::Value;
-use tracefork_tests::command_under_test;
 use tracefork_tests::networked::{Peer, Report, Session, peer_program, trial};
 use tracefork_tests::supervised::Tracefork;
+use tracefork_tests::{command_under_test, packages};
 
 /// A program of the papers with what its cache must come to.
 #[derive(Clone, Copy)]
@@ -193,6 +193,11 @@ fn main() -> ExitCode {
         &tracefork,
         a_write_that_nobody_answers_is_in_no_readers_way,
     ));
+    trials.push(trial(
+        "what_a_probe_hears_is_no_answer".to_owned(),
+        &tracefork,
+        what_a_probe_hears_is_no_answer,
+    ));
     for program in PROGRAMS {
         trials.push(trial(format!("reduced::{}", program.name()), &tracefork, |t| {
             reduced(t, program)
@@ -263,6 +268,29 @@ fn off(tracefork: &Tracefork, program: &Program) -> Result<()> {
     let (result, outcomes) = run(tracefork, program, &options)?;
     result.ensure_code(0)?;
     same_as_branching(tracefork, program, &outcomes)
+}
+
+/// A server that numbers its answers, and serves one connection at a time. To find that out it is connected to once more; what it says then must not be held
+/// against it, since no schedule needs a second answer.
+fn what_a_probe_hears_is_no_answer(tracefork: &Tracefork) -> Result<()> {
+    let session = Session::new()?;
+    let python = packages::command("python3", "python3")?;
+    let script = format!(
+        "import functools, itertools, http.server as h; H = h.SimpleHTTPRequestHandler; n = itertools.count(); \
+         H.date_time_string = lambda *a, **k: str(next(n)); \
+         h.HTTPServer(('', {}), functools.partial(H, directory='{}')).serve_forever()",
+        session.port,
+        session.root()?.display()
+    );
+    let session = session.server(&format!("{} -c \"{script}\"", python.display()));
+    let result = session.check_guest(tracefork, "http_client", &["2"])?;
+    result.ensure_code(0)?;
+    ensure!(
+        result.json["cache"]["physical_connections"] == 2,
+        "{}",
+        result.said()
+    );
+    Ok(())
 }
 
 /// Whether anything is reduced, and how, does not change the outcomes.

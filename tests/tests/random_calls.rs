@@ -14,6 +14,18 @@ const SEEDS: u64 = 8;
 /// Calls per seed.
 const CALLS: usize = 700;
 
+/// What campaigns have found: seeds, and the steps that it takes.
+const FOUND: &[(u64, &[usize])] = &[
+    (68, &[585]),
+    (7000, &[87]),
+    (7002, &[70, 151, 377]),
+    (7007, &[114]),
+    (7009, &[126, 163, 179, 206, 229, 299, 372]),
+    (7013, &[58]),
+    (7016, &[61, 155, 293, 505]),
+    (7018, &[166]),
+];
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let tracefork = Tracefork::new(command_under_test!());
@@ -29,5 +41,14 @@ fn main() -> ExitCode {
                 .map_err(|error| Failed::from(format!("{error:#}")))
         })
     });
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    let found = FOUND.iter().map(|&(seed, steps)| {
+        let tracefork = tracefork.clone();
+        Trial::test(format!("found with {seed}"), move || {
+            Comparison::new(&tracefork, seed, CALLS)
+                .and_then(|comparison| comparison.check_steps(steps))
+                .map_err(|error| Failed::from(format!("{error:#}")))
+        })
+    });
+    let trials = trials.chain(found).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
 }

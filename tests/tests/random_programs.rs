@@ -13,7 +13,7 @@ use tracefork_tests::supervised::Tracefork;
 use tracefork_tests::{command_under_test, guests, random_program};
 
 /// Programs, unless the environment says how many.
-const PROGRAMS: u64 = 1;
+const PROGRAMS: u64 = 2;
 /// Combinations per program, beside the naive one; each program has others.
 const COMBINATIONS: usize = 3;
 /// Visible operations per thread, about.

@@ -224,6 +224,70 @@ fn further_programs() -> Vec<Real> {
     ]
 }
 
+/// Programs of several processes.
+fn family_programs() -> Vec<Real> {
+    let one = |name, command, package, prepare, args| Real {
+        name,
+        ..further(command, package, prepare, args)
+    };
+    vec![
+        one("bash-jobs", "bash", "bash", nothing, &["--norc", "-c", BASH_JOBS]),
+        one("make-j2", "make", "make", silent_makefile, &["-j2", "all"]),
+        one(
+            "xargs-P2",
+            "bash",
+            "bash",
+            nothing,
+            &["--norc", "-c", XARGS_SCRIPT],
+        ),
+        one(
+            "python3-pool",
+            "python3",
+            "python3",
+            nothing,
+            &["-B", "-c", PYTHON_POOL],
+        ),
+        one(
+            "python3-subprocess",
+            "python3",
+            "python3",
+            nothing,
+            &["-B", "-c", PYTHON_SUBPROCESS],
+        ),
+        one("perl-fork", "perl", "perl", nothing, &["-e", PERL_FORK]),
+        one(
+            "git-clone",
+            "bash",
+            "bash",
+            repository,
+            &["--norc", "-c", GIT_CLONE],
+        ),
+    ]
+}
+
+const BASH_JOBS: &str = r#"
+seq 1 20 | grep 1 | sort -r | head -n 3
+x=$(echo one; echo two); echo "$x"
+(exit 3); echo "status $?"
+for i in 1 2 3; do (sleep 0.$i; echo "job $i") & done
+wait
+sleep 100 & kill %1; wait $!; echo "killed $?"
+exec 3< <(echo substituted); read -r line <&3; echo "$line"
+"#;
+
+const XARGS_SCRIPT: &str = r#"printf '%s\n' 1 2 3 4 | xargs -P2 -n1 sh -c 'echo "$0" > "made$0"'; cat made*"#;
+
+/// What it configures has the path of the original, which differs from run to run.
+const GIT_CLONE: &str = "git clone -q --bare source copy && rm copy/config && ls -A copy";
+
+const PYTHON_POOL: &str = "import multiprocessing as m\n\
+     def square(x): return x * x\n\
+     if __name__ == '__main__':\n  with m.get_context('fork').Pool(2) as pool: print(pool.map(square, range(8)))\n";
+
+const PYTHON_SUBPROCESS: &str = "import subprocess; r = subprocess.run(['sh', '-c', 'cat; exit 3'], input=b'hello', capture_output=True); print(r.stdout, r.returncode)";
+
+const PERL_FORK: &str = r#"open(my $f, "-|", "echo hi; exit 2"); print <$f>; close $f; print $? >> 8, "\n"; if (my $k = fork) { waitpid $k, 0; print $? >> 8, "\n" } else { exit 5 }"#;
+
 const PERL_SCRIPT: &str = r#"my @t = map { my $n = $_; threads->create(sub { $n * $n }) } 1..4; print join(",", map { $_->join } @t), "\n""#;
 
 const RUBY_SCRIPT: &str = "q = Queue.new; t = (1..4).map { |i| Thread.new { 50.times { |j| q << i * j } } }; \
@@ -261,7 +325,8 @@ const TAR_CREATE: &[&str] = &[
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
-    for program in programs().into_iter().chain(further_programs()) {
+    let all = programs().into_iter().chain(further_programs());
+    for program in all.chain(family_programs()) {
         trials.push(trial(format!("native::{}", program.name), move || {
             natively_twice(&program)
         }));
@@ -422,6 +487,39 @@ fn tree(work: &Path) -> Result<()> {
 fn makefile(work: &Path) -> Result<()> {
     let rules = "all: a b\na: b\n\techo making $@ from $<\nb:\n\techo making $@\n";
     Ok(fs::write(work.join("Makefile"), rules)?)
+}
+
+fn silent_makefile(work: &Path) -> Result<()> {
+    let rules = ".SILENT:\nall: c\na b:\n\tsleep 0.1; echo made $@ > $@\nc: a b\n\tcat a b | tee c\n";
+    Ok(fs::write(work.join("Makefile"), rules)?)
+}
+
+/// Commits have fixed dates, so that their names are the same each time.
+fn repository(work: &Path) -> Result<()> {
+    let git = packages::command("git", "git")?;
+    native_tool(work, git.clone(), &["init", "-q", "source"])?;
+    fs::write(work.join("source/file"), text(3000))?;
+    native_tool(work, git.clone(), &["-C", "source", "add", "file"])?;
+    let user = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.org"];
+    let commit = [
+        "-C",
+        "source",
+        "commit",
+        "-q",
+        "-m",
+        "first",
+        "--date=2020-01-01T00:00:00Z",
+    ];
+    let status = observe::clean_command(&git, work)
+        .env("GIT_COMMITTER_DATE", "2020-01-01T00:00:00Z")
+        .args(user)
+        .args(commit)
+        .status()?;
+    ensure!(status.success(), "git commit failed: {status}");
+    // What it keeps there tells the time.
+    fs::remove_file(work.join("source/.git/index"))?;
+    fs::remove_dir_all(work.join("source/.git/logs"))?;
+    Ok(())
 }
 
 fn archive(work: &Path) -> Result<()> {

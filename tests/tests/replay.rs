@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
-use tracefork::trace::format;
-use tracefork::trace::{Operation, Trace};
+use trace::format;
+use trace::{Operation, Trace};
 use tracefork_tests::command_under_test;
 use tracefork_tests::directives::{End, Preempt};
 use tracefork_tests::guests::{self, Guest};
@@ -185,7 +185,7 @@ fn another_thread_is_found(tracefork: &Tracefork) -> Result<()> {
     desync_at(&recorded, tracefork, &trace, changed)
 }
 
-/// A trace of another kind of machine replays if it can; if not, it is said what is different there.
+/// A trace of a different kind of machine replays if it can; if not, it is said what is different there.
 fn another_machine_is_named(tracefork: &Tracefork) -> Result<()> {
     let recorded = Recorded::of_some_guest(tracefork)?;
     let elsewhere = |trace: &mut Trace| {
@@ -206,7 +206,11 @@ fn another_machine_is_named(tracefork: &Tracefork) -> Result<()> {
     let finished = recorded.replay(tracefork, &trace, &[])?;
     let said = String::from_utf8_lossy(&finished.stderr).into_owned();
     ensure!(finished.end == DESYNC, "{:?}: {said}", finished.end);
-    for word in ["another kind of machine", "SomebodyElse", "only there: avx4096"] {
+    for word in [
+        "a different kind of machine",
+        "SomebodyElse",
+        "only there: avx4096",
+    ] {
         ensure!(said.contains(word), "no `{word}` in:\n{said}");
     }
     Ok(())
@@ -236,7 +240,7 @@ fn a_changed_program_is_found(tracefork: &Tracefork) -> Result<()> {
     let said = String::from_utf8_lossy(&finished.stderr).into_owned();
     ensure!(finished.end == DESYNC, "{:?}: {said}", finished.end);
     ensure!(
-        said.contains("not the program that was recorded") && said.contains("hint: "),
+        said.contains("not the recorded program") && said.contains("hint: "),
         "{said}"
     );
     let allowed = recorded.replay(
@@ -399,7 +403,7 @@ fn large_files_that_changed_are_named(tracefork: &Tracefork) -> Result<()> {
     let named = surroundings.data.display().to_string();
     ensure!(finished.end == DESYNC, "{:?}: {said}", finished.end);
     ensure!(
-        said.contains("not as they were when this was recorded") && said.contains(&named),
+        said.contains("changed since the recording") && said.contains(&named),
         "{said}"
     );
     let allowed = recorded.replay(tracefork, &recorded.trace, &["--allow-changed-files"])?;
@@ -457,7 +461,7 @@ fn values_of_the_environment_are_masked(tracefork: &Tracefork) -> Result<()> {
                 "{command}: it is elsewhere in the trace"
             );
             ensure!(
-                said.contains("would not replay: PRINTED, DECIDES"),
+                said.contains("needs to replay: PRINTED, DECIDES"),
                 "{command}: {said}"
             );
         } else {

@@ -197,7 +197,7 @@ fn a_loop_of_yields_is_a_livelock() -> Result<()> {
     )?;
     ended(&checked, VIOLATION, "violation")?;
     let message = checked.result["violations"][0]["message"].as_str();
-    let expected = "every thread waits or looks in vain, whatever time passes: thread 1000 waits for thread 1001 to end; \
+    let expected = "every thread waits or polls, and nothing changes as time passes: thread 1000 waits for thread 1001 to end; \
                     thread 1001 waits in sched_yield";
     ensure!(message == Some(expected), "{message:?}");
     Ok(())
@@ -207,7 +207,7 @@ fn a_deadlock_tells_who_waits_for_what() -> Result<()> {
     let checked = check(program("other/join_cycle.c", &[])?, &[])?;
     ended(&checked, VIOLATION, "violation")?;
     let message = checked.result["violations"][0]["message"].as_str();
-    let expected = "no thread can go on: thread 1000 waits in pause; thread 1001 waits for thread 1002 to end; \
+    let expected = "no thread can make progress: thread 1000 waits in pause; thread 1001 waits for thread 1002 to end; \
                     thread 1002 waits for thread 1001 to end";
     ensure!(message == Some(expected), "{message:?}");
     Ok(())
@@ -303,7 +303,7 @@ fn a_preemption_bound_is_kept_and_told() -> Result<()> {
     let fixed = program("check/double_free_fixed.c", &[])?;
     let checked = check(fixed, &["--bound-preemptions", "1000"])?;
     ended(&checked, COMPLETE, "ok")?;
-    noted(&checked, "left nothing out")
+    noted(&checked, "excluded nothing")
 }
 
 fn few_checkpoints_change_no_outcome() -> Result<()> {
@@ -451,7 +451,7 @@ fn json_has_the_documented_fields() -> Result<()> {
     ensure!(outcome.get("exit").is_some() && outcome.get("signal").is_some());
     ensure!(outcome["idle"].is_boolean() && outcome["sent"].is_object());
     // One object, also if the search fails halfway.
-    let program = program("other/forks.c", &[])?;
+    let program = program("other/foreign_call.c", &[])?;
     let finished = check_aloud(&program, &["--json", "-", "--quiet"])?;
     let result: Value = serde_json::from_slice(&finished.stdout)?;
     ensure!(result["verdict"] == "error" && result["cache"].is_object() && result["checkpoints"].is_object());

@@ -159,11 +159,11 @@ fn ten_thousand_steps_cost_no_more_than_those_in_sight() {
     const STEPS: usize = 10_000;
     let scratch = Scratch::new().expect("a directory");
     let trace = deadlock(&scratch);
-    let mut long = tracefork::trace::format::read(&trace).expect("a trace");
+    let mut long = trace::format::read(&trace).expect("a trace");
     long.steps = long.steps.iter().cycle().take(STEPS).cloned().collect();
     long.locations = long.locations.iter().cycle().take(STEPS).cloned().collect();
     let path = scratch.beside("long.trace");
-    tracefork::trace::format::write(&path, &long).expect("written");
+    trace::format::write(&path, &long).expect("written");
     show(&scratch, &path, &["--html", "long.html"]);
     let mut browser = Browser::open(&scratch.work().join("long.html")).expect("the page loads");
     browser.press("End").expect("a key");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use tracefork::trace::{Connection, Event, Traffic, Transport, What, format};
+use trace::{Connection, Event, Traffic, Transport, What, format};
 use tracefork_tests::browser::Browser;
 use tracefork_tests::directives::End;
 use tracefork_tests::observe::{Scratch, TIME_LIMIT};

@@ -131,7 +131,7 @@ fn a_program_that_never_meets_its_peers_is_told_of() {
         let printed = [finished.stdout, finished.stderr].concat();
         let printed = String::from_utf8_lossy(&printed).into_owned();
         assert!(
-            printed.contains("warning: the program never talked to a peer"),
+            printed.contains("warning: the program never communicated with a peer"),
             "{printed}"
         );
     }

@@ -57,11 +57,15 @@ fn a_cycle_of_locks_that_others_end_is_no_deadlock() -> Result<()> {
             let result = check("other/foreign_unlock.c", flags, options)?;
             ensure!(result["verdict"] == "ok", "{flags:?} {options:?}: {result}");
             ensure!(
-                says(&result, "notes", "another thread ends that, so it is no deadlock"),
+                says(
+                    &result,
+                    "notes",
+                    "another thread resolves this, so it is not a deadlock"
+                ),
                 "{result}"
             );
             ensure!(
-                says(&result, "warnings", "while another one holds it"),
+                says(&result, "warnings", "while another thread holds it"),
                 "{result}"
             );
         }

@@ -10,6 +10,8 @@
 //! - Operations can block. One that is still blocked where a path ends is treated as if it were executed there: a lock that is held would otherwise never
 //!   be seen to compete if it is never released. And since the release of a lock hides its acquisition from the next acquisition, though only the two
 //!   acquisitions can be reversed, not only the latest operation of a chain of dependent ones is looked at, but all.
+//! - What one operation hands over to the other (a lock, the end of a thread) makes no race: see [`Footprint::hands_over_to`]. Without that, the thread to which
+//!   it is handed would be tried before, come to where it must wait, and find the one that it waits for asleep.
 //! - An operation may have several alternatives: a thread is explored with all of them, and "can run there" means the very same alternative.
 //! - Flanagan and Godefroid look at the last race of each pending operation only, and allow any thread on the way. Together with sleep sets that loses
 //!   schedules: the thread that would lead to the next race may be asleep.
@@ -67,6 +69,10 @@ pub(crate) struct Backtrack {
     pub node: NodeId,
     /// One of these threads must be explored.
     pub one_of: Vec<u32>,
+    /// Unless one of these choices is, or need not be.
+    pub covered_by: Vec<Choice>,
+    /// The operations that lead from there to the one that is to come earlier, with it.
+    pub way: Vec<Choice>,
 }
 
 /// The current path, with what is needed to find races on it.
@@ -117,7 +123,7 @@ impl Dpor {
         let past = self.past_of(choice.thread);
         let mut clock = past.clone();
         self.join_dependent(&mut clock, performed);
-        let mut found = self.reversals(choice, performed, &past, &clock);
+        let mut found = self.reversals(choice, performed, &past);
         if let Some(gone) = gone {
             // What was blocked may be gone too, and would not be seen after the step.
             found.extend(self.blocked_to_the_end());
@@ -126,6 +132,8 @@ impl Dpor {
                 Some(Backtrack {
                     node: here?,
                     one_of: vec![t],
+                    covered_by: Vec::new(),
+                    way: Vec::new(),
                 })
             }));
         }
@@ -184,9 +192,7 @@ impl Dpor {
 
     fn races_of_blocked(&self, pending: &Candidate) -> Vec<Backtrack> {
         let past = self.past_of(pending.choice.thread);
-        let mut known = past.clone();
-        self.join_dependent(&mut known, &pending.footprint);
-        self.reversals(pending.choice, &pending.footprint, &past, &known)
+        self.reversals(pending.choice, &pending.footprint, &past)
     }
 
     /// What a thread knows before its next operation.
@@ -235,15 +241,8 @@ impl Dpor {
         other != thread && past.get(other) <= position
     }
 
-    /// The events that race with an operation, and what to explore before each. `past`: what its thread knew before it; `known`: what must come before
-    /// it in this path.
-    fn reversals(
-        &self,
-        choice: Choice,
-        footprint: &Footprint,
-        past: &Clock,
-        known: &Clock,
-    ) -> Vec<Backtrack> {
+    /// The events that race with an operation, and what to explore before each. `past`: what its thread knew before it.
+    fn reversals(&self, choice: Choice, footprint: &Footprint, past: &Clock) -> Vec<Backtrack> {
         let mut conflicting = Vec::new();
         if footprint.is_global() {
             let unknown =
@@ -265,13 +264,70 @@ impl Dpor {
         let mut found = Vec::new();
         for position in conflicting.into_iter().rev() {
             if self.races(position, choice.thread, past)
+                && !self.events[position].footprint.hands_over_to(footprint)
                 && let Some(node) = self.stops[position].node
-                && let Some(one_of) = self.ways_to(choice, known, position)
             {
-                found.push(Backtrack { node, one_of });
+                let known = self.known_without(position, footprint, past);
+                let Some(one_of) = self.ways_to(choice, &known, position) else {
+                    continue;
+                };
+                found.push(Backtrack {
+                    node,
+                    one_of,
+                    covered_by: self.beginnings(position),
+                    way: self.way_to(choice, &known, position),
+                });
             }
         }
         found
+    }
+
+    /// Whether an event does not come because of the one at `position`, which is earlier.
+    fn is_free_of(&self, event: usize, position: usize) -> bool {
+        self.events[event].clock.get(self.events[position].choice.thread) <= position
+    }
+
+    /// What must come before an operation, if the event at `position` and all that comes because of it did not happen.
+    fn known_without(&self, position: usize, footprint: &Footprint, past: &Clock) -> Clock {
+        let mut known = past.clone();
+        let mut join = |event: usize| {
+            let after = event > position && self.is_free_of(event, position);
+            if after && self.events[event].footprint.conflicts(footprint) {
+                known.join(&self.events[event].clock);
+            }
+        };
+        if footprint.is_global() {
+            (position + 1..self.events.len()).for_each(join);
+            return known;
+        }
+        for (object, _) in footprint.accesses() {
+            let touches = self.objects.get(object).map_or(&[][..], Vec::as_slice);
+            let events = touches.iter().rev().map(|touch| touch.event);
+            events.take_while(|&event| event > position).for_each(&mut join);
+        }
+        let globals = self.globals.iter().rev().copied();
+        globals.take_while(|&event| event > position).for_each(join);
+        known
+    }
+
+    /// The operations that all that does not come because of the event at `position` can begin with: if one of them is explored there, or need not be,
+    /// then so is the rest after it.
+    fn beginnings(&self, position: usize) -> Vec<Choice> {
+        let firsts = self.threads.keys().filter_map(|&thread| {
+            let first = self.first_after(thread, position)?;
+            self.is_free_of(first, position).then_some(first)
+        });
+        let firsts: Vec<usize> = firsts.collect();
+        let begins = |&&first: &&usize| {
+            let clock = &self.events[first].clock;
+            let mut others = firsts.iter().filter(|&&other| other != first);
+            others.all(|&other| clock.get(self.events[other].choice.thread) <= other)
+        };
+        firsts
+            .iter()
+            .filter(begins)
+            .map(|&first| self.events[first].choice)
+            .collect()
     }
 
     /// Collects the events that conflict with an access to an object and may race with it. Before a write that is known, all are known.
@@ -341,6 +397,19 @@ impl Dpor {
         };
         let begin = firsts.iter().copied().filter(begins);
         Some(begin.map(|first| self.events[first].choice.thread).collect())
+    }
+
+    /// What comes before `choice`, from `position` on and not because of the event there, and `choice` itself. It only guides the search, so none is given
+    /// where it would be long.
+    fn way_to(&self, choice: Choice, known: &Clock, position: usize) -> Vec<Choice> {
+        const LONG: usize = 256;
+        if self.events.len() - position > LONG {
+            return Vec::new();
+        }
+        let is_needed =
+            |&at: &usize| known.get(self.events[at].choice.thread) > at && self.is_free_of(at, position);
+        let way = (position + 1..self.events.len()).filter(is_needed);
+        way.map(|at| self.events[at].choice).chain([choice]).collect()
     }
 
     fn first_after(&self, thread: u32, position: usize) -> Option<usize> {

@@ -40,3 +40,34 @@ pub(crate) mod dpor;
 pub(crate) mod sleep;
 
 pub(crate) use sleep::Sleeper;
+
+use crate::System;
+use crate::progress::add;
+use crate::tree::NodeId;
+use crate::worker::Worker;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl<S: System> Worker<'_, S> {
+    /// A search with dynamic reduction ends early, before another choice of this node: how many steps would it have taken in all?
+    ///
+    /// Where so many of the choices of a node are done, the same share of what is below it is, if they are all alike (Knuth, *Estimating the efficiency of
+    /// backtrack programs*, 1975). Choices may be asked for that are not known yet, mostly early and far down.
+    pub(crate) fn estimate(&self, node: NodeId) {
+        if self.dpor.is_none() {
+            return;
+        }
+        let (mut share, mut next) = (0.0, Some(node));
+        while let Some(id) = next {
+            let node = &self.tree[id];
+            let planned = node.planned.iter().filter(|planned| **planned).count();
+            let done = planned.saturating_sub(node.todo.len() + 1);
+            share = (done as f64 + share) / planned.max(1) as f64;
+            next = node.parent;
+        }
+        let progress = self.shared.progress;
+        let steps = progress.transitions.load(Relaxed);
+        if share > 0.0 {
+            add(&progress.estimated_steps, (steps as f64 / share) as u64);
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Strategies: which unexplored choice comes next. One file each, behind one trait; the engine is the same for all.
 
 mod bfs;
+mod by_preemptions;
 mod dfs;
 mod pct;
 mod random;
@@ -25,6 +26,19 @@ pub(crate) trait Frontier {
     /// A node to give away with all it has left to do: the shallowest, if something else remains to do here.
     fn spare(&mut self, tree: &Tree) -> Option<NodeId>;
 
+    /// Takes out of a node that was spared what is to be given away.
+    fn surrender(&mut self, tree: &mut Tree, node: NodeId) -> Vec<usize> {
+        tree[node].todo.drain(..).collect()
+    }
+
+    /// The rank of what comes first of all that is put off until every worker is done with what ranks lower.
+    fn put_off_until(&self) -> Option<u32> {
+        None
+    }
+
+    /// Every worker is done with what ranks lower than this.
+    fn go_on_to(&mut self, _rank: u32) {}
+
     /// Whether older marks may go in favour of newer ones: true if nodes are returned to in the reverse order of their discovery.
     fn newest_marks_first(&self) -> bool {
         false
@@ -38,6 +52,7 @@ pub(crate) fn frontier<'a>(config: &Config, progress: &'a Progress) -> Box<dyn F
             let is_dynamic = config.plan().reduction == Reduction::Dpor;
             Box::new(dfs::Dfs::new(config.deepening.filter(|_| !is_dynamic)))
         }
+        Strategy::ByPreemptions => Box::new(by_preemptions::ByPreemptions::new(config.deepening)),
         Strategy::Bfs => Box::new(bfs::Bfs::default()),
         Strategy::Straight { .. } => Box::new(straight::Straight::default()),
         Strategy::Random { .. } => Box::new(random::Random::new(config.seed)),

@@ -132,6 +132,10 @@ impl Program {
         self.threads[thread].get(self.state.pcs[thread]).copied()
     }
 
+    fn owns(&self, thread: usize, lock: u8) -> bool {
+        self.state.owners[lock as usize] == Some(thread as u32)
+    }
+
     fn footprint(&self, thread: usize, op: Op) -> Footprint {
         let (cell, lock, cond, channel) = (
             |c: u8| 100 + u64::from(c),
@@ -143,22 +147,28 @@ impl Program {
         let footprint = match op {
             Op::Set(c, _) | Op::Store(c, _) => Footprint::write(cell(c)),
             Op::Load(c) | Op::Assert(c, _) | Op::Spin(c, _) => Footprint::read(cell(c)),
-            Op::Lock(l) | Op::Unlock(l) | Op::TryLock(l) => Footprint::write(lock(l)),
+            Op::Lock(l) => Footprint::local().acquiring(lock(l)),
+            Op::Unlock(l) if self.owns(thread, l) => Footprint::local().releasing(lock(l)),
+            Op::Unlock(l) | Op::TryLock(l) => Footprint::write(lock(l)),
             Op::Wait(c, l) if self.state.phases[thread] == Phase::Ready => {
-                Footprint::write(lock(l)).and_write(cond(c))
+                let footprint = Footprint::write(cond(c));
+                match self.owns(thread, l) {
+                    true => footprint.releasing(lock(l)),
+                    false => footprint.and_write(lock(l)),
+                }
             }
-            Op::Wait(c, l) => Footprint::write(lock(l)).and_read(cond(c)),
+            Op::Wait(c, l) => Footprint::read(cond(c)).acquiring(lock(l)),
             Op::Signal(c) | Op::Broadcast(c) => Footprint::write(cond(c)),
             Op::Send(c, _) | Op::Recv(c) => Footprint::write(channel(c)),
             Op::Print => Footprint::write(1),
             Op::Choose(_) => Footprint::local(),
             Op::Spawn(t) => Footprint::write(start(t.into())),
-            Op::Join(t) => Footprint::read(end(t.into())),
+            Op::Join(t) => Footprint::local().awaiting(end(t.into())),
             Op::Exit => Footprint::ending(),
         };
         let last = self.state.pcs[thread] + 1 == self.threads[thread].len();
         let footprint = if last {
-            footprint.and_write(end(thread as u64))
+            footprint.releasing(end(thread as u64))
         } else {
             footprint
         };

@@ -2,30 +2,31 @@
 
 pub use super::check_args::{Args, CheckpointArg, ExpectedExit, ProgressArg, ReduceArg, SearchArg};
 use super::faults::{self, FaultArg};
+use super::progress::Display;
 use super::run::{session_options, write_json};
-use super::{PreemptArg, patience, verdict, warnings};
-use crate::check::by_preemption::{self, ByPreemption};
-use crate::check::counterexample::{self, Counterexample};
-use crate::check::coverage;
-use crate::check::graph::Graph;
-use crate::check::progress::Display;
-use crate::check::rounds::Rounds;
-use crate::check::scout::{Met, Scout};
-use crate::check::stages::{self, Asking};
-use crate::check::suppressions::Suppressions;
-use crate::check::suspicions::Suspicions;
-use crate::check::{CheckSystem, CheckpointChoice, Judge, Properties};
-use crate::cores::Core;
-use crate::error::{ExitCode, Failure};
-use crate::report::{self, Report};
-use crate::session::Options;
-use crate::watchdog;
-use explore::{Audit, Config, Coverage, Limit, Limits, Reduction, Search, SearchResult, Strategy};
+use super::{PreemptArg, patience};
+use checker::by_preemption::{self, ByPreemption};
+use checker::counterexample::{self, Counterexample};
+use checker::coverage;
+use checker::profile::Profile;
+use checker::report::{self, Report, Verdict};
+use checker::rounds::Rounds;
+use checker::scout::{Met, Scout};
+use checker::stages::{self, Asking};
+use checker::suppressions::Suppressions;
+use checker::suspicions::Suspicions;
+use checker::{CheckSystem, CheckpointChoice, Judge, Properties, verdict, warnings};
+use explore::{Audit, Choice, Config, Coverage, Limit, Limits, Reduction, Search, SearchResult, Strategy};
+use failure::{ExitCode, Failure};
 use peers::CacheMode;
+use session::Options;
+use session::cores::Core;
+use session::watchdog;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use views::Graph;
 
 pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     check(args, quiet).inspect_err(|failure| write_error(args.json.as_deref(), args.seed, failure))
@@ -35,7 +36,7 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
 fn write_error(json: Option<&Path>, seed: u64, failure: &Failure) {
     let Some(path) = json else { return };
     let report = Report {
-        verdict: "error",
+        verdict: Verdict::Error,
         error: Some(failure.to_string()),
         // A script need not ask whether they are there.
         checkpoints: Some(report::Checkpoints::default()),
@@ -90,7 +91,9 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
         args.seed,
     );
     let suspicions = Suspicions::default();
+    let profile = args.profile.then(Profile::default);
     let setting = Setting {
+        profile: profile.as_ref(),
         args,
         stop: &stop,
         backend: &backend,
@@ -130,7 +133,7 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     // What was found before stays found.
     let failed_later = match result.failure.take().map(search_failure) {
         Some(failure) if result.violations.is_empty() && met.is_empty() => return Err(failure),
-        failure => failure.map(|failure| format!("the search failed after that: {}", failure.reason)),
+        failure => failure.map(|failure| format!("the search failed later: {}", failure.reason)),
     };
     if let (Some(graph), Some(path)) = (&graph, &args.graph) {
         let bad = result.violations.iter().map(|found| found.path.as_slice());
@@ -147,10 +150,17 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     }
     let mut report = verdict::report(args.seed, &result, &found, backend);
     report.cache = cache;
+    report.profile = profile.as_ref().map(Profile::told);
     if found.is_empty() && asking != Asking::EachTime {
         report.by_preemption = by_preemption(args, &options, &result, &report.outcomes, &stop)?;
     }
-    report.coverage = coverage::covered(asked(args), &config(args), &result.plan, result.coverage);
+    report.coverage = coverage::covered(
+        asked(args),
+        &config(args),
+        &result.plan,
+        result.coverage,
+        result.deepened,
+    );
     report.warnings.extend(match args.expect_exit {
         Some(ExpectedExit::Any) => Vec::new(),
         Some(ExpectedExit::Code(_)) => warnings::of_output(&report.outcomes),
@@ -189,19 +199,17 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
         (Err(failure), false) => super::report_failure(&failure),
         (written, _) => written?,
     }
-    Ok(match report.verdict {
-        "violation" => ExitCode::Violation as u8,
-        "incomplete" => ExitCode::Limit as u8,
-        _ => ExitCode::Ok as u8,
-    })
+    Ok(report.verdict.exit_code() as u8)
 }
 
 fn search_failure(failure: explore::Failure<Failure>) -> Failure {
     match failure {
         explore::Failure::System { mut error, path } => {
-            error
-                .details
-                .push(format!("in the search, after {} steps", path.len()));
+            let steps = path.len();
+            error.details.push(format!("in the search, after {steps} steps"));
+            if error.code == ExitCode::Internal {
+                error.details.push(schedule_so_far(&path));
+            }
             error
         }
         explore::Failure::Desync { path, detail } => {
@@ -212,14 +220,27 @@ fn search_failure(failure: explore::Failure<Failure>) -> Failure {
                 .hint("the limit on processes (ulimit -u) is reached")
         }
         explore::Failure::Panic { worker, message } => {
-            Failure::unsupported(format!("worker {worker} failed: {message}"))
-                .hint("this is a bug in tracefork: please report it")
+            Failure::internal(format!("worker {worker} failed: {message}"))
         }
+    }
+}
+
+/// The threads that moved, for a report.
+fn schedule_so_far(path: &[Choice]) -> String {
+    let moves: Vec<String> = path.iter().map(moved).collect();
+    format!("schedule so far: {}", moves.join(" "))
+}
+
+fn moved(choice: &Choice) -> String {
+    match choice.alternative {
+        0 => choice.thread.to_string(),
+        alternative => format!("{}:{alternative}", choice.thread),
     }
 }
 
 /// What all searches of one check have in common.
 struct Setting<'a> {
+    profile: Option<&'a Profile>,
     args: &'a Args,
     stop: &'a AtomicBool,
     backend: &'a Mutex<String>,
@@ -245,7 +266,9 @@ impl Setting<'_> {
             if worker > 0 {
                 options.core = Some(Core::take());
             }
-            let system = system(self.args, options)?.suspicions(self.suspicions);
+            let system = system(self.args, options)?
+                .suspicions(self.suspicions)
+                .profiled(self.profile);
             if let Ok(mut name) = self.backend.lock() {
                 *name = system.planned_backend();
             }

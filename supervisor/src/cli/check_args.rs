@@ -128,6 +128,10 @@ pub struct Args {
     /// for Graphviz if in .dot, otherwise as text. Example: --tree trees.html
     #[arg(long, value_name = "FILE")]
     pub tree: Option<PathBuf>,
+    /// Tell where the states are: at which places of the program threads stand when there is something to choose, and between which of them the order matters.
+    /// That is what to turn off, or to name by --aux, where a search has no end.
+    #[arg(long)]
+    pub profile: bool,
     /// Progress on standard error.
     #[arg(long, value_enum, default_value = "auto")]
     pub progress: ProgressArg,

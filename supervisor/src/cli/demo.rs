@@ -5,15 +5,15 @@
 
 use super::run::{self, session_options};
 use super::style::{BOLD, DIM};
-use crate::error::{ExitCode, Failure};
-use crate::execution;
-use crate::schedule::RandomScheduler;
-use crate::trace::End;
 use anstream::println;
 use clap::{Args as _, FromArgMatches as _};
+use failure::{ExitCode, Failure};
+use session::execution;
+use session::schedule::RandomScheduler;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use trace::End;
 
 const SERVER: &str = include_str!("../demo/chat.c");
 const CLIENT: &str = include_str!("../demo/client.c");
@@ -42,7 +42,7 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     compile(&["-o", "chat", "chat.c"])?;
     compile(&["-o", "client", "client.c"])?;
 
-    heading("1. Run once with two clients: all is well");
+    heading("1. Run once with two clients: no problem");
     let seed = harmless_seed()?.to_string();
     tracefork(
         &with_clients("run", &["--seed", &seed], "./chat"),
@@ -59,13 +59,13 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let trace = newest_trace()?;
     explain_crash();
 
-    heading("3. Once more, without the clients: the trace holds what they said");
+    heading("3. Replay it without the clients: the trace contains their messages");
     tracefork(&["replay", &trace], quiet, ExitCode::Violation)?;
 
     heading("4. The same as a diagram");
     tracefork(&["show", &trace, "--html", PAGE, "--stacks"], quiet, ExitCode::Ok)?;
 
-    heading("5. The fix: to ask and to tell under the same lock (#ifdef FIXED in chat.c)");
+    heading("5. The fix: check and send under the same lock (#ifdef FIXED in chat.c)");
     compile(&["-DFIXED", "-o", "chat-fixed", "chat.c"])?;
     tracefork(&with_clients("check", &[], "./chat-fixed"), quiet, ExitCode::Ok)?;
 
@@ -136,7 +136,7 @@ fn harmless_seed() -> Result<u64, Failure> {
             return Ok(seed);
         }
     }
-    Err(Failure::desync("no schedule of the demo program ends well"))
+    Err(Failure::internal("no schedule of the demo program ends well"))
 }
 
 fn newest_trace() -> Result<String, Failure> {
@@ -147,7 +147,7 @@ fn newest_trace() -> Result<String, Failure> {
         .flatten()
         .filter(is_trace)
         .max_by_key(|entry| entry.metadata().and_then(|meta| meta.modified()).ok());
-    let trace = newest.ok_or_else(|| Failure::desync("the check left no trace"))?;
+    let trace = newest.ok_or_else(|| Failure::internal("the check left no trace"))?;
     Ok(trace.file_name().to_string_lossy().into_owned())
 }
 
@@ -207,7 +207,7 @@ fn tracefork(arguments: &[&str], quiet: bool, expected: ExitCode) -> Result<(), 
     if code == expected as u8 {
         return Ok(());
     }
-    Err(Failure::desync(format!(
+    Err(Failure::internal(format!(
         "tracefork {} ended with code {code} instead of {}",
         arguments[0], expected as u8
     )))

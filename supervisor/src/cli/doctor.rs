@@ -1,7 +1,7 @@
 //! `tracefork doctor`: what this machine allows.
 
-use crate::error::{ExitCode, Failure};
-use crate::trace::Machine;
+use failure::{ExitCode, Failure};
+use trace::Machine;
 
 #[derive(clap::Args)]
 #[command(after_help = "Example: tracefork doctor")]
@@ -26,7 +26,7 @@ pub fn main(_: &Args) -> Result<u8, Failure> {
     }
     text += &machine_lines(&Machine::this());
     if missing {
-        text += "\ntracefork cannot work here until what is MISSING is there.\n";
+        text += "\ntracefork cannot work here until everything marked MISSING is available.\n";
         super::style::print(&text)?;
         return Ok(ExitCode::Unsupported as u8);
     }
@@ -39,7 +39,7 @@ pub fn main(_: &Args) -> Result<u8, Failure> {
 fn machine_lines(machine: &Machine) -> String {
     let features: Vec<&str> = machine.features.iter().map(String::as_str).collect();
     format!(
-        "\nthis machine, as traces record it (where it differs, a replay may not be exact):\n  \
+        "\nthis machine, as recorded in traces (on a different machine, a replay may not be exact):\n  \
            processor     {machine}\n  features      {}\n  signal frame  {} bytes at most, {} of them extended state\n",
         features.join(" "),
         machine.signal_frame,

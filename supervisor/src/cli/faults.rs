@@ -1,16 +1,16 @@
 //! `--faults`: the names, and what they ask for.
 
-use crate::check::left_files::LeftFiles;
-use crate::check::recovery::Recovery;
-use crate::error::Failure;
-use crate::session::{FaultPlan, Options};
-use crate::trace::signal_name;
+use checker::left_files::LeftFiles;
+use checker::recovery::Recovery;
+use failure::Failure;
 use globset::{Glob, GlobSetBuilder};
 use nix::sys::signal::Signal;
 use regex::bytes::Regex;
+use session::{FaultPlan, Options};
 use std::fmt;
 use std::str::FromStr;
 use syscall_model::faults::Faults;
+use trace::signal_name;
 
 /// One element of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

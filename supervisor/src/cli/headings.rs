@@ -52,7 +52,7 @@ fn of_check(option: &str) -> Option<&'static str> {
         | "max_violations" => Some(LIMITS),
         "recover" | "files" | "forbid_file" | "require_file" | "expect_exit" | "races" | "suppressions"
         | "forbid" | "require" | "forbid_sent" | "require_sent" | "expect_client_exit" => Some(PROPERTIES),
-        "trace_dir" | "json" | "graph" | "tree" | "progress" => Some(RESULTS),
+        "trace_dir" | "json" | "graph" | "tree" | "profile" | "progress" => Some(RESULTS),
         _ => None,
     }
 }

@@ -1,8 +1,8 @@
 //! `tracefork merge`: the parts of a sweep together again.
 
-use crate::error::Failure;
-use crate::sweep::{merge, report};
+use failure::Failure;
 use std::path::PathBuf;
+use sweep::merge;
 
 #[derive(clap::Args)]
 #[command(after_help = "Example: tracefork merge --junit all.xml tracefork-sweep/part-*
@@ -19,16 +19,17 @@ pub struct Args {
     #[arg(long)]
     pub allow_other_programs: bool,
     #[command(flatten)]
-    pub outputs: report::Outputs,
+    pub outputs: super::outputs::OutputArgs,
 }
 
 pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
-    args.outputs.try_out()?;
+    let outputs = args.outputs.outputs();
+    outputs.try_out()?;
     let allowed = merge::Allowed {
         missing: args.allow_missing,
         other_programs: args.allow_other_programs,
     };
     let whole = merge::merge(&args.parts, allowed)?;
-    args.outputs.write(&whole, quiet)?;
+    outputs.write(&whole, quiet)?;
     Ok(whole.summary.exit_code)
 }

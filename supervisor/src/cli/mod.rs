@@ -5,24 +5,26 @@ mod check_args;
 mod demo;
 mod doctor;
 mod faults;
+mod guarded;
 mod headings;
 mod merge;
+mod outputs;
 mod packaging;
 mod patience;
 pub mod peers;
 mod pictures;
+mod progress;
 mod replay;
 mod run;
+pub mod settings;
 mod show;
 mod style;
 mod summary;
 mod sweep;
-mod verdict;
-mod warnings;
 
-use crate::error::{ExitCode as Code, Failure};
-use crate::hooks::Preempt;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use failure::{ExitCode as Code, Failure};
+use hooks::Preempt;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -44,7 +46,8 @@ Then:        tracefork check -- PROGRAM ARGS…
 
 Exit codes:  0 explored completely, no violation    1 violation found
              2 wrong usage                          3 a limit was reached, no violation so far
-             4 cannot be handled here               5 a peer or the cache failed    6 desync"
+             4 cannot be handled here               5 a peer or the cache failed
+             6 desync                               7 a bug in tracefork"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -114,34 +117,8 @@ pub fn main() -> ExitCode {
     }
     // A limit of the size of files is an error like a full disk, and not the end. Without the handler a write is as it always was.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
-    // The stack that we were given may be of any size (`ulimit -s`).
-    let worker = std::thread::Builder::new()
-        .name("tracefork".to_owned())
-        .stack_size(STACK)
-        .spawn(|| match execute(std::env::args_os(), false) {
-            Ok(code) => ExitCode::from(code),
-            Err(failure) => {
-                report_failure(&failure);
-                ExitCode::from(failure.code as u8)
-            }
-        });
-    match worker.map(std::thread::JoinHandle::join) {
-        Ok(Ok(code)) => code,
-        // The panic has been reported.
-        Ok(Err(_)) => ExitCode::from(PANICKED),
-        Err(error) => {
-            report_failure(&Failure::unsupported(format!(
-                "no thread can be started: {error}"
-            )));
-            ExitCode::from(Code::Unsupported as u8)
-        }
-    }
+    ExitCode::from(guarded::run(|| execute(std::env::args_os(), false)))
 }
-
-/// As much as the main thread of a process usually has.
-const STACK: usize = 8 << 20;
-/// What a panic of the main thread would end with.
-const PANICKED: u8 = 101;
 
 /// The command line's definition.
 fn command() -> clap::Command {

@@ -3,8 +3,8 @@
 
 use super::command;
 use super::show::print;
-use crate::error::Failure;
 use clap_complete::Shell;
+use failure::Failure;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -41,7 +41,7 @@ pub fn man(args: &ManArgs) -> Result<u8, Failure> {
             let mut page = Vec::new();
             clap_mangen::Man::new(command())
                 .render(&mut page)
-                .map_err(|e| Failure::usage(format!("cannot make the man page: {e}")))?;
+                .map_err(|e| Failure::internal(format!("cannot make the man page: {e}")))?;
             print(&page)?;
         }
     }

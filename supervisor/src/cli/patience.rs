@@ -1,9 +1,9 @@
 //! Limits that are reached in the middle of a step: the search ends as it does between two of them, with the same verdict.
 
-use crate::check::CheckSystem;
-use crate::error::ExitCode;
-use crate::session::Bounds;
+use checker::CheckSystem;
 use explore::{Coverage, Failure, Limit, SearchResult};
+use failure::ExitCode;
+use session::Bounds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! The options about peers, for `run` and `check`.
 
-use crate::error::Failure;
-use crate::network::Peers;
 use clap::ValueEnum;
+use failure::Failure;
 use peers::{CacheMode, Config, Patience, PeerSpec};
+use session::network::Peers;
 use std::path::PathBuf;
 use std::time::Duration;
 use syscall_model::net::Arrivals;
@@ -204,7 +204,7 @@ impl PeerArgs {
 pub fn barred(peers: &Peers) -> Vec<String> {
     let line = |(shown, option): (String, String)| {
         format!(
-            "the program tried to talk to {shown}, which is none of its peers, and was told that nobody is there: --allow-connect {option} lets it"
+            "the program tried to connect to {shown}, which is not one of its peers, and the connection was refused: --allow-connect {option} permits it"
         )
     };
     peers.barred().into_iter().map(line).collect()
@@ -214,7 +214,7 @@ pub fn barred(peers: &Peers) -> Vec<String> {
 pub fn notes(peers: &Peers) -> Vec<String> {
     let notes = [(
         peers.is_partial(),
-        "a peer was not deterministic: only its first answers were explored, the verdict does not cover the others",
+        "a peer was not deterministic: only its first answers were explored; the verdict does not cover the others",
     )];
     let notes = notes.into_iter().filter(|(holds, _)| *holds);
     let limited = peers.limited().into_iter().map(|(address, count)| match count {
@@ -234,25 +234,26 @@ pub fn warnings(peers: &Peers) -> Vec<String> {
     let (failed, unheard) = peers.unlucky_clients();
     if peers.is_shunned() {
         lines.push(
-            "no client has connected to the program: they were started, and wait for something else"
+            "no client connected to the program: the clients were started and wait for something else"
                 .to_owned(),
         );
     } else if peers.is_idle() {
         lines.push(
-            "the program never talked to a peer: did it end before it listened or connected?".to_owned(),
+            "the program never communicated with a peer: did it end before it listened or connected?"
+                .to_owned(),
         );
     } else {
         lines.extend(
             unheard
                 .iter()
-                .map(|command| format!("a client ended without having connected: {command}")),
+                .map(|command| format!("a client ended without connecting: {command}")),
         );
     }
     lines.extend(failed.iter().map(|(command, status)| match status {
         0.. => format!("a client ended with status {status}: {command}"),
         _ => format!(
             "a client was killed by {}: {command}",
-            crate::trace::signal_name(-status)
+            trace::signal_name(-status)
         ),
     }));
     lines.dedup();

@@ -1,10 +1,10 @@
 //! `check --graph` and `check --tree`: what was explored and what was said, as pictures. The file's name says in which form.
 
-use crate::check::graph::Graph;
-use crate::error::Failure;
-use crate::network::{Peers, TreeForm};
 use explore::Choice;
+use failure::Failure;
+use session::network::{Peers, TreeForm};
 use std::path::Path;
+use views::Graph;
 
 fn has_extension(path: &Path, wanted: &[&str]) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());

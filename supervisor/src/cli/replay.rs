@@ -1,19 +1,19 @@
 //! `tracefork replay`: a recorded schedule once more.
 
-use crate::check::recovery::{self, Recovery};
-use crate::cores::Core;
-use crate::error::{ExitCode, Failure};
-use crate::execution;
-use crate::network::Peers;
-use crate::program::Program;
-use crate::session::{Bounds, FaultPlan, Inputs, Options, Session, Walk};
-use crate::symbols::Atomics;
-use crate::trace::{self, End, Machine, Trace};
+use checker::recovery::{self, Recovery};
+use failure::{ExitCode, Failure};
+use session::cores::Core;
+use session::execution;
+use session::network::Peers;
+use session::program::Program;
+use session::{Bounds, FaultPlan, Inputs, Options, Session, Walk};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use symbols::Atomics;
 use syscall_model::faults::Faults;
+use trace::{End, Machine, Trace};
 
 #[derive(clap::Args)]
 #[command(
@@ -122,9 +122,9 @@ pub(super) fn files_are_as_recorded(trace: &Trace) -> Result<(), Failure> {
         return Ok(());
     }
     let failure = Failure::desync(
-        "files that the program used are not as they were when this was recorded, and are not in the trace",
+        "files used by the program have changed since the recording and are not in the trace",
     )
-    .hint("replay where they are as they were (a container, the package's version), or try --allow-changed-files");
+    .hint("replay with the recorded versions (in a container, or with the same package version), or use --allow-changed-files");
     Err(changed
         .iter()
         .fold(failure, |failure, path| failure.detail(path.as_str())))
@@ -138,7 +138,7 @@ fn explain_by_surroundings(mut failure: Failure, trace: &Trace) -> Failure {
     let differences = trace.machine.differences(&Machine::this());
     if !differences.is_empty() {
         failure = failure.detail(
-            "the trace was recorded on another kind of machine, where libraries may choose other code:",
+            "the trace was recorded on a different kind of machine, where libraries may select different code:",
         );
         failure
             .details
@@ -146,10 +146,7 @@ fn explain_by_surroundings(mut failure: Failure, trace: &Trace) -> Failure {
     }
     match trace.inputs.changed_files().as_slice() {
         [] => failure,
-        changed => failure.hint(format!(
-            "not as they were when this was recorded: {}",
-            changed.join(", ")
-        )),
+        changed => failure.hint(format!("changed since the recording: {}", changed.join(", "))),
     }
 }
 
@@ -169,8 +166,8 @@ pub(super) fn options(
     program.path = of_length(&program.path, trace.program.path.len())?;
     if !allow_changed && execution::digest(&program.path)? != trace.program.digest {
         return Err(
-            Failure::desync(format!("{} is not the program that was recorded", path.display()))
-                .hint("build the recorded version, name it with --program, or try --allow-changed-program"),
+            Failure::desync(format!("{} is not the recorded program", path.display()))
+                .hint("build the recorded version, name it with --program, or use --allow-changed-program"),
         );
     }
     Ok(Options {
@@ -187,7 +184,7 @@ pub(super) fn options(
         },
         walk: trace.lent.clone().map(Walk::lending),
         atomics: Atomics::default(),
-        plans: crate::hooks::PlanCache::default(),
+        plans: hooks::PlanCache::default(),
         core: Some(Core::take()),
         peers: Peers::recorded(&trace.communication)?,
         inputs: Inputs::recorded(&trace.inputs),

@@ -3,30 +3,30 @@
 use super::PreemptArg;
 use super::peers::PeerArgs;
 use super::style::BAD;
-use crate::check::Properties;
-use crate::check::counterexample::Needs;
-use crate::cores::Core;
-use crate::error::{ExitCode, Failure};
-use crate::execution::{self, Execution};
-use crate::masking::{self, Shown};
-use crate::network::Peers;
-use crate::program::Program;
-use crate::report::{self, Outcome, Report, Violation};
-use crate::schedule::RandomScheduler;
-use crate::session::{Bounds, Environment, FaultPlan, Inputs, Options};
 use crate::shim;
-use crate::symbols::Atomics;
-use crate::trace::{self, End};
+use checker::Properties;
+use checker::counterexample::Needs;
+use checker::masking::{self, Shown};
+use checker::report::{self, Outcome, Report, Verdict, Violation};
+use failure::Failure;
+use session::cores::Core;
+use session::execution::{self, Execution};
+use session::network::Peers;
+use session::program::Program;
+use session::schedule::RandomScheduler;
+use session::{Bounds, Environment, FaultPlan, Inputs, Options};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
+use symbols::Atomics;
 use syscall_model::Config;
 use syscall_model::clock::DEFAULT_EPOCH_SECONDS;
 use syscall_model::fs::{self, View};
 use syscall_model::net::Arrivals;
+use trace::{End, escape};
 
 #[derive(clap::Args)]
 #[command(after_help = "Example: tracefork run --seed 7 --trace t.trace -- xz -T4 -c file > file.xz")]
@@ -120,7 +120,7 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     }
     if let (Err(failure), Some(path)) = (&finished, &args.json) {
         let report = Report {
-            verdict: "error",
+            verdict: Verdict::Error,
             error: Some(failure.reason.clone()),
             ..header(args.seed, started)
         };
@@ -254,7 +254,7 @@ pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, 
         faults: FaultPlan::default(),
         walk: None,
         atomics: Atomics::default(),
-        plans: crate::hooks::PlanCache::default(),
+        plans: hooks::PlanCache::default(),
         core: Some(Core::take()),
         peers: Peers::default(),
         inputs: Inputs::default(),
@@ -370,18 +370,24 @@ fn report(args: &Args, execution: &Execution, started: Instant) -> Report {
         idle: execution.end == End::Idle,
         deadlock: execution.end == End::Deadlock,
         livelock: execution.end == End::Livelock,
-        stdout: report::escape(&model.output.stdout.bytes()),
-        stderr: report::escape(&model.output.stderr.bytes()),
+        stdout: escape(&model.output.stdout.bytes()),
+        stderr: escape(&model.output.stderr.bytes()),
         recovery: None,
         files: Default::default(),
         sent: report::sent_text(&execution.session.network().sent()),
+        processes: execution
+            .session
+            .ended_children()
+            .iter()
+            .map(|end| report::ProcessOutcome::of(&(end.command.clone(), end.ended)))
+            .collect(),
         executions: 1,
     };
     let violations: Vec<Violation> = violation(args, execution).into_iter().collect();
     let verdict = match (&execution.end, violations.is_empty()) {
-        (End::Cut, _) => "incomplete",
-        (_, true) => "ok",
-        (_, false) => "violation",
+        (End::Cut, _) => Verdict::Incomplete,
+        (_, true) => Verdict::Ok,
+        (_, false) => Verdict::Violation,
     };
     let steps = execution.steps.len() as u64;
     Report {
@@ -441,7 +447,7 @@ fn explain(execution: &Execution, report: &Report) {
 /// Writes the report.
 pub fn write_json(path: &std::path::Path, report: &Report) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(report)
-        .map_err(|e| Failure::usage(format!("cannot encode the result: {e}")))?;
+        .map_err(|e| Failure::internal(format!("cannot encode the result: {e}")))?;
     text.push('\n');
     let written = if path.as_os_str() == "-" {
         std::io::stdout().write_all(text.as_bytes())
@@ -462,9 +468,5 @@ fn exit_code(args: &Args, execution: &Execution, report: &Report) -> u8 {
             End::Deadlock | End::Livelock | End::Cut | End::Idle => {}
         }
     }
-    match report.verdict {
-        "violation" => ExitCode::Violation as u8,
-        "incomplete" => ExitCode::Limit as u8,
-        _ => ExitCode::Ok as u8,
-    }
+    report.verdict.exit_code() as u8
 }

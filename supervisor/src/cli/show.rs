@@ -1,13 +1,12 @@
 //! `tracefork show`: a trace to look at, as text, as a page, or for other tools. Needs nothing but the trace, unless stacks are asked
 //! for.
 
-use crate::check::counterexample::table;
-use crate::error::Failure;
-use crate::show::{self, View};
-use crate::trace::{self, Trace};
+use failure::Failure;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use trace::Trace;
+use views::{View, table};
 
 #[derive(clap::Args)]
 #[command(
@@ -52,26 +51,26 @@ pub fn main(args: &Args) -> Result<u8, Failure> {
     if args.stacks {
         let options = super::replay::options(args.program.as_deref(), false, &trace)?;
         super::replay::files_are_as_recorded(&trace)?;
-        show::add_stacks(&mut view, options, &trace)?;
+        views::add_stacks(&mut view, options, &trace)?;
     }
     if let Some(path) = &args.html {
-        write(path, show::html(&view)?.as_bytes())?;
+        write(path, views::html(&view)?.as_bytes())?;
     }
     if let Some(path) = &args.mermaid {
-        write(path, show::mermaid(&view).as_bytes())?;
+        write(path, views::mermaid(&view).as_bytes())?;
     }
     if let Some(path) = &args.chrome_trace {
-        write(path, format!("{}\n", show::chrome_trace(&view)).as_bytes())?;
+        write(path, format!("{}\n", views::chrome_trace(&view)).as_bytes())?;
     }
     if let Some(path) = &args.shiviz {
-        write(path, show::shiviz(&view).as_bytes())?;
+        write(path, views::shiviz(&view).as_bytes())?;
     }
     if let Some(path) = &args.pcap {
         pcap(path, &trace)?;
     }
     if args.json {
         let json = serde_json::to_string_pretty(&view)
-            .map_err(|e| Failure::usage(format!("cannot encode the trace: {e}")))?;
+            .map_err(|e| Failure::internal(format!("cannot encode the trace: {e}")))?;
         print(format!("{json}\n").as_bytes())?;
     }
     let files = [
@@ -101,7 +100,7 @@ fn text(trace: &Trace, view: &View) -> String {
     );
     if let Some(verdict) = &view.verdict {
         let _ = writeln!(text, "  {}: {}", verdict.kind, verdict.message);
-        let preemptions = super::summary::counted(u64::from(verdict.preemptions), "preemption");
+        let preemptions = checker::report::counted(u64::from(verdict.preemptions), "preemption");
         let _ = writeln!(text, "  {preemptions}");
         let needs = super::summary::needs(verdict.preemptions, &trace.steps);
         needs
@@ -117,7 +116,7 @@ fn text(trace: &Trace, view: &View) -> String {
 
 /// What cannot be in a capture is told: an empty one would look as if nothing had been said.
 fn pcap(path: &Path, trace: &Trace) -> Result<(), Failure> {
-    let capture = show::pcap(trace);
+    let capture = views::pcap(trace);
     write(path, &capture.file)?;
     if capture.left_out > 0 {
         eprintln!(
@@ -126,9 +125,9 @@ fn pcap(path: &Path, trace: &Trace) -> Result<(), Failure> {
         );
     }
     if trace.traffic.is_empty() && !trace.communication.is_empty() {
-        eprintln!("tracefork: the trace does not tell when what was said: an earlier version has written it");
+        eprintln!("tracefork: the trace has no timing of messages: it was written by an earlier version");
     } else if capture.packets == 0 {
-        eprintln!("tracefork: the capture is empty: the program has had no connection to a peer");
+        eprintln!("tracefork: the capture is empty: the program had no connection to a peer");
     }
     Ok(())
 }

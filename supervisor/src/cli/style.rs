@@ -1,9 +1,9 @@
 //! Colours, few of them: they lead the eye to the verdict. Printed through `anstream`, they reach terminals only, and none if
 //! `NO_COLOR` is set.
 
-use crate::error::Failure;
 use anstream::stream::IsTerminal;
 use anstyle::{AnsiColor, Style};
+use failure::Failure;
 use std::io::Write as _;
 
 pub const BOLD: Style = Style::new().bold();

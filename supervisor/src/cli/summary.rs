@@ -1,11 +1,13 @@
 //! What a person reads at the end of a check.
 
 use super::style::{BAD, GOOD, UNSURE};
-use crate::check::counterexample::{Counterexample, Needs, table};
-use crate::error::Failure;
-use crate::report::{self, Outcome, Report};
-use crate::trace::Step;
+use checker::counterexample::{Counterexample, Needs};
+use checker::profile::Profiled;
+use checker::report::{self, Outcome, Report, Verdict, counted};
+use failure::Failure;
 use std::fmt::Write as _;
+use trace::Step;
+use views::table;
 
 /// Outcomes shown; the rest is in the JSON.
 const MAX_OUTCOMES: usize = 12;
@@ -29,14 +31,20 @@ fn text(report: &Report, found: &[Counterexample]) -> String {
     }
     print_outcomes(report, &mut out);
     let (style, verdict) = match report.verdict {
-        "ok" => (GOOD, "ok: every schedule was explored, no violation"),
-        "violation" => (BAD, "violation found"),
-        "incomplete" => (UNSURE, "incomplete: no violation so far"),
-        other => (UNSURE, other),
+        Verdict::Ok => (GOOD, "ok: every schedule was explored, no violation"),
+        Verdict::Violation => (BAD, "violation found"),
+        Verdict::Incomplete => (UNSURE, "incomplete: no violation so far"),
+        Verdict::Error => (UNSURE, "error"),
     };
     line!(out, "{style}{verdict}{style:#}");
+    if let Some(statement) = &report.coverage.statement {
+        line!(out, "  {statement}");
+    }
     if !report.coverage.assumptions.is_empty() {
         line!(out, "  assumes {}", report.coverage.assumptions.join("; "));
+    }
+    for line in report.profile.iter().flat_map(Profiled::lines) {
+        line!(out, "  {line}");
     }
     for warning in &report.warnings {
         line!(out, "  {UNSURE}warning{UNSURE:#}: {warning}");
@@ -68,17 +76,17 @@ fn text(report: &Report, found: &[Counterexample]) -> String {
     if let Some(cache) = report.cache.as_ref().filter(|cache| cache.in_use) {
         let late = match cache.late_answers {
             0 => String::new(),
-            n => format!("; {n} late answers, kept (a longer --settle waits for them)"),
+            n => format!("; {n} late answers were kept (use a longer --settle to wait for them)"),
         };
         line!(
             out,
-            "  cache ({}) {} hits, {} misses; connections {} logical, {} physical; {} peers started{late}",
+            "  cache ({}) {} hits, {} misses; connections {} logical, {} physical; {} started{late}",
             cache.mode,
             cache.hits,
             cache.misses,
             cache.logical_connections,
             cache.physical_connections,
-            cache.peer_starts
+            counted(cache.peer_starts, "peer")
         );
     }
     // The last line is a command, ready to be copied.
@@ -177,7 +185,7 @@ struct Same {
 fn print_outcome(outcome: &Outcome, same: &Same, out: &mut String) {
     let end = match (outcome.exit, outcome.signal) {
         (Some(status), _) => format!("exit {status}"),
-        (_, Some(signal)) => crate::trace::signal_name(signal),
+        (_, Some(signal)) => trace::signal_name(signal),
         _ if outcome.deadlock => "deadlock".to_owned(),
         _ if outcome.livelock => "livelock".to_owned(),
         _ if outcome.idle => "idle".to_owned(),
@@ -199,6 +207,13 @@ fn print_outcome(outcome: &Outcome, same: &Same, out: &mut String) {
             .map_or("removed".to_owned(), |bytes| format!("{:?}", cut(bytes, 0)));
         line!(out, "            file {path}: {bytes}");
     }
+    for process in outcome.processes.iter().filter(|process| process.exit != Some(0)) {
+        let end = match (process.exit, process.signal) {
+            (Some(status), _) => format!("exit {status}"),
+            (None, signal) => trace::signal_name(signal.unwrap_or(0)).to_owned(),
+        };
+        line!(out, "            process {}: {end}", process.command);
+    }
     // Outcomes may differ in nothing else.
     for (to, said) in &outcome.sent {
         let said: Vec<String> = said.iter().map(|connection| cut(connection, same.sent)).collect();
@@ -213,7 +228,7 @@ fn print_outcome(outcome: &Outcome, same: &Same, out: &mut String) {
 fn recovered(recovery: &report::Recovery) -> String {
     let end = match (recovery.exit, recovery.signal) {
         (Some(status), _) => format!("exit {status}"),
-        (_, Some(signal)) => crate::trace::signal_name(signal),
+        (_, Some(signal)) => trace::signal_name(signal),
         _ => "no end".to_owned(),
     };
     format!(
@@ -221,12 +236,6 @@ fn recovered(recovery: &report::Recovery) -> String {
         cut(&recovery.stdout, 0),
         cut(&recovery.stderr, 0)
     )
-}
-
-/// So many of them.
-pub fn counted(number: u64, thing: &str) -> String {
-    let ending = if number == 1 { "" } else { "s" };
-    format!("{number} {thing}{ending}")
 }
 
 /// A text shortened to one line: its beginning, or, if all texts have that in common, where it is its own.

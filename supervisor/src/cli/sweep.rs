@@ -1,11 +1,11 @@
 //! `tracefork sweep`: many checks, one report.
 
 use super::check::ProgressArg;
-use crate::error::Failure;
-use crate::sweep::baseline::Baseline;
-use crate::sweep::{EXPECT_WORDS, Partition, Plan, Selection, Source, Sweep, default_results, report};
+use failure::Failure;
 use std::io::Write;
 use std::path::PathBuf;
+use sweep::baseline::Baseline;
+use sweep::{EXPECT_WORDS, Partition, Plan, Selection, Source, Sweep, default_results};
 
 #[derive(clap::Args)]
 #[command(after_long_help = after_help())]
@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "auto")]
     pub progress: ProgressArg,
     #[command(flatten)]
-    pub outputs: report::Outputs,
+    pub outputs: super::outputs::OutputArgs,
 }
 
 const EXAMPLE: &str = r#"Example sweep file:
@@ -118,7 +118,7 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
         skip: args.skip.clone(),
         set: args.set.clone(),
     };
-    let plan = Plan::make(&Source::read(&args.file)?, &selection)?;
+    let plan = Plan::make(&Source::read(&args.file)?, &selection, &super::settings::schema())?;
     let environment = |name: &str| std::env::var(name).ok();
     let partition = args.partition.as_deref();
     let partition = partition
@@ -135,12 +135,12 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
         resume: args.resume,
         baseline: args.baseline.as_deref().map(Baseline::read).transpose()?,
         jobs: args.jobs.unwrap_or_else(cores),
-        progress: args.progress,
-        quiet,
+        progress: args.progress != ProgressArg::Never && !quiet,
     };
-    args.outputs.try_out()?;
+    let outputs = args.outputs.outputs();
+    outputs.try_out()?;
     let document = sweep.run()?;
-    args.outputs.write(&document, quiet)?;
+    outputs.write(&document, quiet)?;
     Ok(document.summary.exit_code)
 }
 

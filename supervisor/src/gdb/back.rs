@@ -2,8 +2,8 @@
 
 use super::marks::Marks;
 use super::timeline::{Halt, Move, Timeline};
-use crate::error::Failure;
-use crate::session::Session;
+use failure::Failure;
+use session::Session;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use syscall_model::Tid;

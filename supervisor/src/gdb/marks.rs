@@ -1,8 +1,8 @@
 //! Checkpoints along a trace, so that a step back does not execute all of it again.
 
-use crate::error::Failure;
-use crate::session::{Session, Snapshot};
-use checkpoint::{Backend, Checkpointer, MarkId};
+use checkpoint::Backend;
+use failure::Failure;
+use session::{MemoryMark, Session, Snapshot};
 use std::collections::BTreeMap;
 
 /// As many are kept; each is a process that waits.
@@ -10,8 +10,8 @@ const MOST: usize = 32;
 
 /// The states before some transitions.
 pub struct Marks {
-    checkpoints: Box<dyn Checkpointer>,
-    kept: BTreeMap<usize, (MarkId, Snapshot)>,
+    checkpoints: session::Marks,
+    kept: BTreeMap<usize, (MemoryMark, Snapshot)>,
     /// One is taken every so many transitions.
     stride: usize,
 }
@@ -19,7 +19,7 @@ pub struct Marks {
 impl Marks {
     pub fn new(session: &mut Session, transitions: usize) -> Result<Self, Failure> {
         Ok(Self {
-            checkpoints: checkpoint::best(session.task_slot()?, Backend::Fork)?,
+            checkpoints: session::Marks::new(session, Backend::Fork)?,
             kept: BTreeMap::new(),
             stride: (transitions / MOST).max(16),
         })
@@ -35,17 +35,12 @@ impl Marks {
         if self.kept.contains_key(&step) {
             return Ok(());
         }
-        session.take_layout_changes();
-        self.checkpoints.layout_changed();
-        match self.checkpoints.mark(session.task_slot()?) {
-            Ok(mark) => {
-                self.kept.insert(step, (mark, session.snapshot()?));
-                self.thin_out(step);
-                Ok(())
-            }
-            Err(error) if error.needs_reexecution() => Ok(()),
-            Err(error) => Err(error.into()),
+        session.rewritten();
+        if let Some(mark) = self.checkpoints.mark(session)? {
+            self.kept.insert(step, (mark, session.snapshot()?));
+            self.thin_out(step);
         }
+        Ok(())
     }
 
     /// Those between the strides were taken for a step back, and the user has moved on.
@@ -59,7 +54,7 @@ impl Marks {
             return;
         };
         if let Some((mark, _)) = self.kept.remove(&step) {
-            self.checkpoints.forget(mark);
+            self.checkpoints.forget(&mark);
         }
     }
 
@@ -73,12 +68,7 @@ impl Marks {
         let Some((mark, snapshot)) = self.kept.get(&step) else {
             return Ok(false);
         };
-        session.take_layout_changes();
-        self.checkpoints.layout_changed();
-        match self.checkpoints.restore(session.task_slot()?, *mark) {
-            Ok(()) => session.revert(snapshot).map(|()| true),
-            Err(error) if error.needs_reexecution() => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        session.rewritten();
+        self.checkpoints.restore(session, mark, snapshot)
     }
 }

@@ -13,14 +13,14 @@ mod marks;
 mod target;
 mod timeline;
 
-use crate::error::Failure;
-use crate::session::Options;
-use crate::trace::Trace;
+use failure::Failure;
 use gdbstub::stub::GdbStub;
+use session::Options;
 use std::net::TcpListener;
 use std::path::Path;
 use target::{Blocking, Debugger};
 use timeline::Timeline;
+use trace::Trace;
 
 /// Serves one gdb, from when it connects to when it leaves.
 pub fn serve(address: &str, options: Options, trace: &Trace, stop_at: Option<u64>) -> Result<(), Failure> {
@@ -44,11 +44,11 @@ pub fn serve(address: &str, options: Options, trace: &Trace, stop_at: Option<u64
         Ok(_) => Ok(()),
         Err(error) if error.is_target_error() => Err(error
             .into_target_error()
-            .unwrap_or_else(|| Failure::desync("the debugged program failed"))),
+            .unwrap_or_else(|| Failure::internal("the debugged program failed"))),
         // gdb has gone without a word.
         Err(error) if error.is_connection_error() => Ok(()),
         Err(error) => Err(Failure::unsupported(format!(
-            "gdb said what was not understood: {error}"
+            "a message from gdb was not understood: {error}"
         ))),
     }
 }

@@ -1,7 +1,7 @@
 //! The timeline as a target of gdb's remote protocol.
 
 use super::timeline::{Halt, Timeline};
-use crate::error::Failure;
+use failure::Failure;
 use gdbstub::common::{Signal, Tid};
 use gdbstub::conn::{Connection, ConnectionExt};
 use gdbstub::stub::MultiThreadStopReason;

@@ -1,13 +1,13 @@
 //! A trace as time: the program stands somewhere in it and goes on. [`super::back`] goes back.
 
 use super::marks::Marks;
-use crate::error::Failure;
-use crate::execution;
-use crate::session::{Advance, Options, Session};
-use crate::trace::Trace;
+use failure::Failure;
+use session::execution;
+use session::{Advance, Options, Session};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use syscall_model::Tid;
+use trace::Trace;
 
 /// Why the program stands where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

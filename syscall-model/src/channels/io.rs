@@ -415,7 +415,9 @@ pub fn read_some(cx: &mut Cx, id: OfdId, max: usize) -> Result<Vec<u8>, Errno> {
         }
         Kind::SignalFd(set) => signalfd::read(model, cx.tid, *set, max),
         Kind::PipeWriter(_) => Err(Errno::EBADF),
-        Kind::Epoll(_) | Kind::File(_) | Kind::Output(_) => Err(Errno::EINVAL),
+        Kind::Epoll(_) | Kind::PidFd(_) | Kind::MessageQueue(_) | Kind::File(_) | Kind::Output(_) => {
+            Err(Errno::EINVAL)
+        }
     }
 }
 
@@ -462,9 +464,13 @@ pub fn write_some(cx: &mut Cx, id: OfdId, data: &[u8]) -> Result<usize, Errno> {
             result
         }
         Kind::PipeReader(_) => Err(Errno::EBADF),
-        Kind::TimerFd(_) | Kind::SignalFd(_) | Kind::Epoll(_) | Kind::File(_) | Kind::Output(_) => {
-            Err(Errno::EINVAL)
-        }
+        Kind::TimerFd(_)
+        | Kind::SignalFd(_)
+        | Kind::PidFd(_)
+        | Kind::MessageQueue(_)
+        | Kind::Epoll(_)
+        | Kind::File(_)
+        | Kind::Output(_) => Err(Errno::EINVAL),
     };
     if result == Err(Errno::EPIPE) {
         Signals::raise(model, cx.tid, libc::SIGPIPE);
@@ -484,6 +490,7 @@ impl Channels {
             && self.sockets.is_empty()
             && self.eventfds.is_empty()
             && self.timerfds.is_empty()
+            && self.mqueues.is_empty()
             && self.epolls.is_empty()
     }
 }

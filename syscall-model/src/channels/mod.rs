@@ -9,8 +9,10 @@ pub mod control;
 pub mod epoll;
 pub mod eventfd;
 pub mod io;
+pub mod mqueue;
 pub mod named;
 pub mod netlink;
+pub mod pidfd;
 pub mod pipe;
 pub mod signalfd;
 pub mod socket;
@@ -34,6 +36,7 @@ use crate::thread::Tid;
 use epoll::Epoll;
 use eventfd::EventFd;
 use imbl::OrdMap;
+use mqueue::MessageQueue;
 use pipe::Pipe;
 use socket::Socket;
 use std::collections::BTreeMap;
@@ -56,6 +59,7 @@ pub struct Channels {
     pub(crate) sockets: OrdMap<ChannelId, Socket>,
     pub(crate) eventfds: OrdMap<ChannelId, EventFd>,
     pub(crate) timerfds: OrdMap<ChannelId, TimerFd>,
+    pub(crate) mqueues: OrdMap<ChannelId, MessageQueue>,
     /// Few, and all are walked at each change; each is itself cheap to clone.
     pub(crate) epolls: BTreeMap<EpollId, Epoll>,
     next: u32,
@@ -121,8 +125,24 @@ impl Channels {
         port
     }
 
+    /// Another process comes in place: what it makes has numbers of its own.
+    pub(crate) fn swap_next(&mut self, next: &mut u32) {
+        std::mem::swap(&mut self.next, next);
+    }
+
+    fn has(&self, id: ChannelId) -> bool {
+        self.pipes.contains_key(&id)
+            || self.sockets.contains_key(&id)
+            || self.eventfds.contains_key(&id)
+            || self.timerfds.contains_key(&id)
+            || self.epolls.contains_key(&EpollId(id.0))
+    }
+
     pub(crate) fn allocate(&mut self) -> ChannelId {
         self.next += 1;
+        while self.has(ChannelId(self.next)) {
+            self.next += 1;
+        }
         ChannelId(self.next)
     }
 
@@ -141,6 +161,12 @@ impl Channels {
     pub fn add_timerfd(&mut self, timer: TimerFd) -> ChannelId {
         let id = self.allocate();
         self.timerfds.insert(id, timer);
+        id
+    }
+
+    pub fn add_message_queue(&mut self, queue: MessageQueue) -> ChannelId {
+        let id = self.allocate();
+        self.mqueues.insert(id, queue);
         id
     }
 
@@ -170,6 +196,8 @@ impl Channels {
                     .map_or(PollEvents::NVAL, |timer| timer.poll(now))
             }
             Kind::SignalFd(set) => signalfd::poll(model, tid, *set),
+            Kind::PidFd(pid) => pidfd::poll(model, *pid),
+            Kind::MessageQueue(id) => self.mqueues.get(id).map_or(PollEvents::NVAL, MessageQueue::poll),
             Kind::Epoll(id) => epoll::poll(model, tid, *id),
             Kind::File(_) | Kind::Output(_) => PollEvents::empty(),
         }
@@ -184,7 +212,8 @@ impl Channels {
             Kind::EventFd(eventfd) => drop(model.channels.eventfds.remove(&eventfd)),
             Kind::TimerFd(timer) => drop(model.channels.timerfds.remove(&timer)),
             Kind::Epoll(epoll) => drop(model.channels.epolls.remove(&epoll)),
-            Kind::SignalFd(_) | Kind::File(_) | Kind::Output(_) => {}
+            Kind::MessageQueue(queue) => mqueue::closed(model, queue),
+            Kind::SignalFd(_) | Kind::PidFd(_) | Kind::File(_) | Kind::Output(_) => {}
         }
     }
 

@@ -56,21 +56,25 @@ pub fn is_taken(model: &Model, id: ChannelId, name: &Endpoint) -> bool {
 
 /// The socket listens from now on.
 pub fn listen(model: &mut Model, id: ChannelId) {
+    let own = model.process.credentials();
     let this = socket_mut(model, id);
     if this.listening.is_none() {
         this.listening = Some(Listening::default());
     }
+    this.peer = Some(own);
 }
 
 /// Connects to a listening socket of the program: the accepting end exists at once and waits in the backlog.
 pub fn connect_locally(model: &mut Model, id: ChannelId, listener: ChannelId, to: Endpoint) {
     let nth = model.channels.choose_port();
     let accepting = model.channels.allocate();
-    let (family, style, to) = {
+    let own = model.process.credentials();
+    let (family, style, server, to) = {
         let listener = socket::socket(model, listener);
         (
             listener.family,
             listener.style,
+            listener.peer,
             listener.given.clone().unwrap_or(to),
         )
     };
@@ -79,10 +83,12 @@ pub fn connect_locally(model: &mut Model, id: ChannelId, listener: ChannelId, to
     this.link = Link::Local(accepting);
     (this.read_shut, this.write_shut) = (false, false);
     this.remote = Some(to.clone());
+    this.peer = server;
     this.name = Some(from.clone());
     let mut end = Socket::new(family, style, Link::Local(id));
     end.name = Some(to);
     end.remote = Some(from);
+    end.peer = Some(own);
     model.channels.sockets.insert(accepting, end);
     if let Some(listening) = &mut socket_mut(model, listener).listening {
         listening.backlog.push_back(accepting);

@@ -29,12 +29,11 @@ pub fn read(model: &mut Model, tid: Tid, set: u64, max: usize) -> Result<Vec<u8>
 
 /// Each thread sees its own signals and the process's. Where nobody in particular asks, any thread's will do.
 pub fn poll(model: &Model, tid: Option<Tid>, set: u64) -> PollEvents {
-    let pending = match tid.and_then(|tid| model.threads.get(&tid)) {
-        Some(thread) => model.signals.any_pending(thread, set),
+    let pending = match tid.and_then(|tid| model.find_thread(tid)) {
+        Some(thread) => model.signals_of(thread.tid).any_pending(thread, set),
         None => model
-            .threads
-            .values()
-            .any(|thread| model.signals.any_pending(thread, set)),
+            .all_threads()
+            .any(|thread| model.signals_of(thread.tid).any_pending(thread, set)),
     };
     if pending {
         PollEvents::IN

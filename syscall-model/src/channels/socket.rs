@@ -21,6 +21,7 @@ use crate::fd::{Kind, OfdId, PollEvents};
 use crate::fs::Ino;
 use crate::model::Model;
 use crate::net::{Endpoint, Key, flight};
+use crate::process::Credentials;
 use imbl::{OrdMap, Vector};
 use syscalls::Errno;
 
@@ -146,6 +147,8 @@ pub struct Socket {
     pub serves: bool,
     /// The name of a netlink socket.
     pub netlink_port: Option<u32>,
+    /// `SO_PEERCRED` of a Unix socket: the process at the other end when they were connected. A listening one has its own.
+    pub peer: Option<Credentials>,
 }
 
 /// What a receive got. The rights carry a reference each, which the caller must install or release.
@@ -206,6 +209,7 @@ impl Socket {
             correspondents: OrdMap::new(),
             serves: false,
             netlink_port: None,
+            peer: None,
         }
     }
 
@@ -499,9 +503,11 @@ pub(crate) fn is_networked(model: &Model, id: ChannelId) -> bool {
 
 /// Two connected sockets.
 pub fn pair(model: &mut Model, style: Style) -> (ChannelId, ChannelId) {
+    let own = model.process.credentials();
     let (one, two) = (model.channels.allocate(), model.channels.allocate());
     for (id, peer) in [(one, two), (two, one)] {
-        let socket = Socket::new(libc::AF_UNIX, style, Link::Local(peer));
+        let mut socket = Socket::new(libc::AF_UNIX, style, Link::Local(peer));
+        socket.peer = Some(own);
         model.channels.sockets.insert(id, socket);
     }
     (one, two)

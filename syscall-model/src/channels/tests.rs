@@ -409,8 +409,10 @@ fn sockets_that_reach_nobody() {
     let fd = k.call(Sysno::socket, &socket).unwrap() as u64;
     k.mem.write(BUFFER, b"\x01\0/var/run/nscd/socket\0").unwrap();
     assert_eq!(k.call(Sysno::connect, &[fd, BUFFER, 23]), Err(Errno::ENOENT));
-    let netlink = [libc::AF_PACKET as u64, libc::SOCK_RAW as u64, 0];
-    assert_eq!(k.call(Sysno::socket, &netlink), Err(Errno::EAFNOSUPPORT));
+    let packets = [libc::AF_PACKET as u64, libc::SOCK_RAW as u64, 0];
+    assert_eq!(k.call(Sysno::socket, &packets), Err(Errno::EPERM));
+    let bluetooth = [libc::AF_BLUETOOTH as u64, libc::SOCK_RAW as u64, 0];
+    assert_eq!(k.call(Sysno::socket, &bluetooth), Err(Errno::EAFNOSUPPORT));
     let inet = [libc::AF_INET as u64, libc::SOCK_STREAM as u64, 0];
     let fd = k.call(Sysno::socket, &inet).unwrap() as u64;
     k.mem.write(BUFFER, &loopback(80)).unwrap();

@@ -42,7 +42,9 @@ fn touch_kind(model: &Model, kind: &Kind, how: Use, out: &mut Vec<Touch>) {
     };
     let mut touch = |id: u32, access| out.push(Touch::new(Object::Channel(id), access));
     match kind {
-        Kind::PipeReader(id) | Kind::PipeWriter(id) | Kind::EventFd(id) => touch(id.0, access),
+        Kind::PipeReader(id) | Kind::PipeWriter(id) | Kind::EventFd(id) | Kind::MessageQueue(id) => {
+            touch(id.0, access);
+        }
         Kind::TimerFd(id) => {
             touch(id.0, access);
             out.push(Touch::read(Object::Clock));
@@ -63,6 +65,11 @@ fn touch_kind(model: &Model, kind: &Kind, how: Use, out: &mut Vec<Touch>) {
             }
         }
         Kind::SignalFd(_) => out.push(Touch::new(Object::Process, access)),
+        // That it ends touches everything. Its parent may wait for it, or whoever has inherited it by then.
+        Kind::PidFd(pid) => {
+            let ancestors = model.ancestors(*pid).into_iter();
+            out.extend(ancestors.map(|parent| Touch::read(Object::Children(parent))));
+        }
         Kind::Epoll(id) => {
             touch(id.0, access);
             if let Some(epoll) = model.channels.epolls.get(id) {

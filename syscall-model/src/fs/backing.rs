@@ -88,6 +88,8 @@ impl FileSystem {
         let all: Vec<SharedMapping> = self.shared.values().filter(met).cloned().collect();
         for mapping in all {
             let (from, to) = (mapping.addr.max(start), mapping.end().min(end));
+            let node = mapping.node.clone();
+            self.opened(&node);
             self.unmap(from, to);
             self.add_mapping(SharedMapping {
                 addr: from,
@@ -97,6 +99,7 @@ impl FileSystem {
                 backed: to - from,
                 ..mapping
             });
+            self.forget(&node);
             self.resized = true;
         }
     }

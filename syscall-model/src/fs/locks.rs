@@ -1,7 +1,7 @@
 //! Advisory locks on files: `flock`, POSIX record locks and open-file-description locks.
 //!
-//! There is one process, so POSIX record locks never conflict with each other; they do with locks of open
-//! file descriptions, which are owned by the description. `flock` lives in a world of its own.
+//! POSIX record locks belong to a process, locks of open file descriptions to the description; they conflict with each other.
+//! `flock` lives in a world of its own.
 
 use crate::fd::OfdId;
 use crate::fs::FileKey;
@@ -9,8 +9,8 @@ use imbl::OrdMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LockOwner {
-    /// `F_SETLK`.
-    Process,
+    /// `F_SETLK`, by the process with this number.
+    Process(u32),
     /// `F_OFD_SETLK`.
     Description(OfdId),
     /// `flock`.
@@ -67,6 +67,10 @@ impl Locks {
         })
     }
 
+    pub(crate) fn is_locked(&self, file: FileKey) -> bool {
+        self.held.contains_key(&file)
+    }
+
     pub fn available(&self, request: &LockRequest) -> bool {
         self.conflict(request).is_none()
     }
@@ -115,18 +119,25 @@ impl Locks {
         }
     }
 
-    pub(crate) fn process_closed(&mut self, file: FileKey) {
+    pub(crate) fn process_closed(&mut self, pid: u32, file: FileKey) {
         self.unlock(&LockRequest {
             file,
-            owner: LockOwner::Process,
+            owner: LockOwner::Process(pid),
             start: 0,
             end: u64::MAX,
             exclusive: false,
         });
     }
 
+    pub(crate) fn process_ended(&mut self, pid: u32) {
+        self.drop_all(|owner| owner == LockOwner::Process(pid));
+    }
+
     pub(crate) fn description_closed(&mut self, id: OfdId) {
-        let gone = |owner| owner == LockOwner::Description(id) || owner == LockOwner::Flock(id);
+        self.drop_all(|owner| owner == LockOwner::Description(id) || owner == LockOwner::Flock(id));
+    }
+
+    fn drop_all(&mut self, gone: impl Fn(LockOwner) -> bool) {
         let files: Vec<FileKey> = self
             .held
             .iter()

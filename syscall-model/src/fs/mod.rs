@@ -122,6 +122,18 @@ pub struct FileSystem {
     durable: Option<Box<durable::Durable>>,
 }
 
+/// What a process has of its own here, while another one is in place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    cwd: Cwd,
+    shared: OrdMap<u64, SharedMapping>,
+    mapped_so_far: u64,
+    umask: u32,
+    program: Bytes,
+    /// Inodes that the process makes have numbers of their own.
+    next: Ino,
+}
+
 /// The working directory; a path until the program first changes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Cwd {
@@ -177,6 +189,63 @@ impl FileSystem {
         }
     }
 
+    /// Does the process in place map memory that another one could change?
+    pub fn has_shared_memory(&self) -> bool {
+        self.can_change(&self.shared)
+    }
+
+    /// Does a process that is not in place?
+    pub(crate) fn has_shared_memory_at(&self, place: &Place) -> bool {
+        self.can_change(&place.shared)
+    }
+
+    /// A file of the host that nobody has written, and that is mapped only to be read (a cache of the C library, say), does not change.
+    fn can_change(&self, shared: &OrdMap<u64, SharedMapping>) -> bool {
+        let changes = |mapping: &SharedMapping| {
+            mapping.writable || matches!(self.current(&mapping.node), NodeId::Overlay(_))
+        };
+        shared.values().any(changes)
+    }
+
+    /// Another process comes in place.
+    pub(crate) fn swap_place(&mut self, place: &mut Place) {
+        std::mem::swap(&mut self.cwd, &mut place.cwd);
+        std::mem::swap(&mut self.shared, &mut place.shared);
+        std::mem::swap(&mut self.mapped_so_far, &mut place.mapped_so_far);
+        std::mem::swap(&mut self.umask, &mut place.umask);
+        std::mem::swap(&mut self.program, &mut place.program);
+        std::mem::swap(&mut self.next, &mut place.next);
+    }
+
+    /// What a new process inherits.
+    pub(crate) fn copy_place(&mut self, first_number: u32) -> Place {
+        let place = Place {
+            cwd: self.cwd.clone(),
+            shared: self.shared.clone(),
+            mapped_so_far: self.mapped_so_far,
+            umask: self.umask,
+            program: self.program.clone(),
+            next: FIRST_INO + Ino::from(first_number),
+        };
+        if let Cwd::Node(node) = &place.cwd {
+            self.opened(node);
+        }
+        for mapping in place.shared.values() {
+            self.opened(&mapping.node);
+        }
+        place
+    }
+
+    /// The process in place ends.
+    pub(crate) fn end_process(&mut self, pid: u32) {
+        self.unmap_all();
+        if let Cwd::Node(node) = self.cwd.clone() {
+            self.cwd = Cwd::Initial(b"/".as_slice().into());
+            self.forget(&node);
+        }
+        self.locks.process_ended(pid);
+    }
+
     /// One more description refers to `node`.
     pub fn opened(&mut self, node: &NodeId) {
         if let Some(key) = self.key(node) {
@@ -191,15 +260,25 @@ impl FileSystem {
     }
 
     /// One descriptor of a file is gone: as the kernel, all of the process's record locks on it go with it.
-    pub fn descriptor_closed(&mut self, file: &NodeId) {
+    pub fn descriptor_closed(&mut self, pid: u32, file: &NodeId) {
         if let Some(key) = self.key(file) {
-            self.locks.process_closed(key);
+            self.locks.process_closed(pid, key);
         }
+    }
+
+    /// Does anybody hold a lock on the file?
+    pub(crate) fn is_locked(&self, file: &NodeId) -> bool {
+        self.key(file).is_some_and(|key| self.locks.is_locked(key))
     }
 
     /// A new program runs in the process.
     pub fn exec(&mut self, program: &[u8]) {
         self.program = program.into();
+        self.unmap_all();
+    }
+
+    /// All memory of the process in place goes.
+    fn unmap_all(&mut self) {
         let mapped: Vec<NodeId> = self.shared.values().map(|mapping| mapping.node.clone()).collect();
         self.shared.clear();
         for node in mapped {
@@ -207,7 +286,7 @@ impl FileSystem {
         }
     }
 
-    fn forget(&mut self, node: &NodeId) {
+    pub(crate) fn forget(&mut self, node: &NodeId) {
         let Some(key) = self.key(node) else { return };
         if let Some(count) = self.opens.get_mut(&key) {
             *count -= 1;

@@ -76,7 +76,15 @@ pub(super) fn descriptor(view: &View, fd: i32) -> Result<Vec<u8>, Errno> {
         _ => 0,
     };
     let flags = description.flags;
-    Ok(format!("pos:\t{offset}\nflags:\t0{flags:o}\nmnt_id:\t1\nino:\t1\n").into_bytes())
+    let mut out = format!("pos:\t{offset}\nflags:\t0{flags:o}\nmnt_id:\t1\nino:\t1\n");
+    if let Kind::PidFd(pid) = description.kind {
+        let shown = match view.model.is_known(pid) {
+            true => pid as i32,
+            false => -1,
+        };
+        let _ = write!(out, "Pid:\t{shown}\nNSpid:\t{shown}\n");
+    }
+    Ok(out.into_bytes())
 }
 
 /// `/proc/PID/NAME` for the process or one thread.

@@ -10,10 +10,11 @@ use crate::call::Call;
 use crate::fd::Kind;
 use crate::fs::content::PAGE;
 use crate::fs::node::NodeId;
-use crate::fs::{FileKey, FileSystem};
+use crate::fs::{FileKey, FileSystem, Place};
 use crate::fs::{backing, data};
 use crate::memory::GuestMemoryExt;
 use crate::model::{Cx, Model};
+use imbl::OrdMap;
 use std::ops::Range;
 use syscalls::{Errno, Sysno};
 
@@ -28,6 +29,8 @@ pub struct SharedMapping {
     pub writable: bool,
     /// The protection that the program gave it. What lies beyond the end of the file has another in the kernel.
     pub prot: i32,
+    /// No file: memory that processes share (`MAP_ANONYMOUS`), kept like the contents of one.
+    pub anonymous: bool,
     /// How much of it, from its start, has memory that shows the file; the pages after that lie beyond the file's end.
     pub backed: u64,
 }
@@ -58,10 +61,65 @@ impl FileSystem {
         self.shared.insert(mapping.addr, mapping);
     }
 
+    /// What lies at an address that processes share: a name of the file, and the place in it.
+    pub(crate) fn shared_at(&self, place: &Place, addr: u64) -> Option<(u64, u64)> {
+        self.object_at(&place.shared, addr)
+    }
+
+    /// The same in the memory of the process in place.
+    pub(crate) fn shared_here(&self, addr: u64) -> Option<(u64, u64)> {
+        self.object_at(&self.shared, addr)
+    }
+
+    fn object_at(&self, shared: &OrdMap<u64, SharedMapping>, addr: u64) -> Option<(u64, u64)> {
+        if shared.is_empty() {
+            return None;
+        }
+        let (_, mapping) = shared.range(..=addr).next_back()?;
+        let (device, inode) = self.key(&mapping.node).filter(|_| addr < mapping.end())?;
+        Some((
+            device.rotate_left(32) ^ inode,
+            mapping.offset + (addr - mapping.addr),
+        ))
+    }
+
+    pub(crate) fn count_mappings(&self, node: &NodeId) -> u64 {
+        count(&self.shared, node)
+    }
+
+    /// Those of a file, in the process in place.
+    pub(crate) fn mappings_of_node(&self, node: &NodeId) -> Vec<SharedMapping> {
+        let of_file = |mapping: &&SharedMapping| mapping.node == *node;
+        self.shared.values().filter(of_file).cloned().collect()
+    }
+
     /// Does a shared mapping lie in this range of memory?
     pub fn shared_in(&self, start: u64, len: u64) -> bool {
         let end = start.saturating_add(len);
         self.shared.values().any(|mapping| mapping.meets(start, end))
+    }
+
+    /// Is all that is shared in this range memory without a file?
+    pub(crate) fn is_anonymous_only(&self, start: u64, len: u64) -> bool {
+        let end = start.saturating_add(len);
+        let mut met = self
+            .shared
+            .values()
+            .filter(|mapping| mapping.meets(start, end))
+            .peekable();
+        met.peek().is_some() && met.all(|mapping| mapping.anonymous)
+    }
+
+    /// The mappings in this range are no longer kept in step with anything.
+    pub(crate) fn forget_shared(&mut self, start: u64, len: u64) {
+        let end = start.saturating_add(len);
+        let met: Vec<u64> = self
+            .shared
+            .values()
+            .filter(|mapping| mapping.meets(start, end))
+            .map(|mapping| mapping.addr)
+            .collect();
+        met.into_iter().for_each(|addr| self.drop_mapping(addr));
     }
 
     /// Can its contents be seen, or changed, by loads and stores?
@@ -102,6 +160,9 @@ impl FileSystem {
             .cloned()
             .collect();
         for old in cut {
+            // A file without a name lives only as long as something is mapped.
+            let node = old.node.clone();
+            self.opened(&node);
             if old.addr < start {
                 self.add_mapping(SharedMapping {
                     len: start - old.addr,
@@ -123,8 +184,19 @@ impl FileSystem {
                     ..old
                 });
             }
+            self.forget(&node);
         }
     }
+}
+
+impl Place {
+    pub(crate) fn count_mappings(&self, node: &NodeId) -> u64 {
+        count(&self.shared, node)
+    }
+}
+
+fn count(shared: &OrdMap<u64, SharedMapping>, node: &NodeId) -> u64 {
+    shared.values().filter(|mapping| mapping.node == *node).count() as u64
 }
 
 /// Brings what was stored through mappings of this file into the file, and into its other mappings.
@@ -249,6 +321,8 @@ pub fn flush_all(cx: &mut Cx) -> Result<(), Errno> {
         .fs
         .shared
         .values()
+        // Nobody else is there to see it.
+        .filter(|mapping| !(mapping.anonymous && cx.model.is_single()))
         .map(|mapping| mapping.node.clone())
         .collect();
     for node in nodes {

@@ -290,6 +290,9 @@ impl FileSystem {
 
     /// A new inode with one link, not in any directory yet.
     pub(crate) fn create(&mut self, mode: u32, owner: (u32, u32), now: Time, content: Content) -> Ino {
+        while self.nodes.contains_key(&self.next) {
+            self.next += 1;
+        }
         let ino = self.next;
         self.next += 1;
         let size = match &content {
@@ -368,6 +371,9 @@ impl FileSystem {
             }
             _ => Content::Other,
         };
+        while self.nodes.contains_key(&self.next) {
+            self.next += 1;
+        }
         let ino = self.next;
         self.next += 1;
         self.nodes.insert(

@@ -4,7 +4,7 @@
 //! What only the live process knows comes from [`Host::process_file`](crate::fs::Host::process_file). Files of
 //! `/proc` that are constant are left to the host; files that would differ from run to run do not exist.
 
-use crate::channels::control;
+use crate::channels::{ChannelId, control};
 use crate::fd::{Kind, OfdId};
 use crate::fs::node::{Attributes, NodeId, Time};
 use crate::fs::tree::{Entry, View};
@@ -227,6 +227,15 @@ pub(crate) fn description_attributes(view: &View, id: OfdId) -> Attributes {
     attributes
 }
 
+/// The name of a message queue, as a path in a file system of its own.
+fn mqueue_name(view: &View, id: ChannelId) -> Vec<u8> {
+    let queue = view.model.channels.mqueues.get(&id);
+    match queue.and_then(|queue| queue.name.as_deref()) {
+        Some(name) => [b"/", name].concat(),
+        None => b"/ (deleted)".to_vec(),
+    }
+}
+
 /// What `readlink` shows for a descriptor in `/proc/self/fd`.
 fn description_name(view: &View, fd: i32) -> Option<Vec<u8>> {
     let (id, description) = view.model.files.lookup_any(fd).ok()?;
@@ -238,6 +247,8 @@ fn description_name(view: &View, fd: i32) -> Option<Vec<u8>> {
         Kind::EventFd(_) => b"anon_inode:[eventfd]".to_vec(),
         Kind::TimerFd(_) => b"anon_inode:[timerfd]".to_vec(),
         Kind::SignalFd(_) => b"anon_inode:[signalfd]".to_vec(),
+        Kind::MessageQueue(id) => mqueue_name(view, *id),
+        Kind::PidFd(_) => b"anon_inode:[pidfd]".to_vec(),
         _ => b"anon_inode:[eventpoll]".to_vec(),
     })
 }

@@ -92,7 +92,7 @@ fn may_give(cx: &Cx, owner: (u32, u32), uid: u32, gid: u32) -> Result<(), Errno>
 /// Mode and owner of what has no name. Pipes and sockets have their own, which nobody looks at; the other kinds share one that nobody may change.
 fn change_open(cx: &mut Cx, ofd: OfdId, uid: u32, gid: u32) -> Outcome {
     match cx.model.files.get(ofd).map(|description| &description.kind) {
-        Some(Kind::EventFd(_) | Kind::TimerFd(_) | Kind::SignalFd(_) | Kind::Epoll(_)) => {
+        Some(Kind::EventFd(_) | Kind::TimerFd(_) | Kind::SignalFd(_) | Kind::PidFd(_) | Kind::Epoll(_)) => {
             Err(Errno::EOPNOTSUPP)
         }
         _ => may_give(cx, cx.owner(), uid, gid).and_then(|()| Effect::ok()),

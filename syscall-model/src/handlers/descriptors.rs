@@ -148,7 +148,7 @@ pub fn fcntl(cx: &mut Cx, call: &Call) -> Outcome {
             // These belong to root, and only the owner of a file may leave its access time alone.
             let is_anonymous = matches!(
                 description.kind,
-                Kind::Epoll(_) | Kind::EventFd(_) | Kind::TimerFd(_) | Kind::SignalFd(_)
+                Kind::Epoll(_) | Kind::EventFd(_) | Kind::TimerFd(_) | Kind::SignalFd(_) | Kind::PidFd(_)
             );
             let asks = argument & !flags & libc::O_NOATIME != 0;
             if asks && is_anonymous && !identity::is_root(cx) {
@@ -261,6 +261,19 @@ pub fn ioctl(cx: &mut Cx, call: &Call) -> Outcome {
             if let Some(description) = cx.model.files.get_mut(ofd) {
                 description.flags =
                     description.flags & !libc::O_NONBLOCK | if on { libc::O_NONBLOCK } else { 0 };
+            }
+            Effect::ok()
+        }
+        // Kept, as `F_SETFL` keeps it; nobody is sent SIGIO.
+        libc::FIOASYNC
+            if matches!(
+                description.kind,
+                Kind::Socket(_) | Kind::PipeReader(_) | Kind::PipeWriter(_)
+            ) =>
+        {
+            let on = cx.mem.read_u32(argument)? != 0;
+            if let Some(description) = cx.model.files.get_mut(ofd) {
+                description.flags = description.flags & !libc::O_ASYNC | if on { libc::O_ASYNC } else { 0 };
             }
             Effect::ok()
         }

@@ -1,25 +1,39 @@
 //! A new program in the same process.
 //!
 //! The kernel loads it, from a file of this machine. A program that was written or changed in the overlay
-//! has no such file and cannot be run; nor can a process with several threads replace itself, because the
-//! kernel has only one of them.
+//! has no such file and cannot be run. A script can: it is its interpreter that runs, which finds the script in the overlay.
 
 use crate::call::Call;
 use crate::effect::{Effect, Exec, Outcome, Prepared};
 use crate::fs::{NodeId, flush_all};
-use crate::handlers::paths;
+use crate::handlers::{files, paths};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::object::{Object, Touch};
-use syscalls::Errno;
+use syscalls::{Errno, Sysno};
 
 /// As the kernel: one string, and all of them with the default stack limit.
 const MAX_STRING: usize = 128 << 10;
 const MAX_STRINGS: usize = 2 << 20;
 const X_OK: u32 = 1;
+/// Scripts whose interpreters are scripts.
+const MAX_SCRIPTS: u32 = 5;
 
-pub fn prepare(_: &mut Cx, _: &Call) -> Prepared {
-    Prepared::visible(vec![Touch::write(Object::Everything)])
+/// The end of whatever the other threads of the process were doing. One that is alone has nothing that others could see, but for what it closes.
+pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
+    let is_plain = cx.model.threads.len() == 1 && !cx.model.is_single() && !cx.model.fs.has_shared_memory();
+    if !is_plain || call.sysno != Sysno::execve {
+        return Prepared::visible(vec![Touch::write(Object::Everything)]);
+    }
+    let closed = cx.model.files.iter().filter(|(_, d)| d.close_on_exec);
+    let mut touches: Vec<Touch> = closed
+        .flat_map(|(fd, _)| files::closing_touches(cx, fd))
+        .collect();
+    touches.extend(paths::reads(cx, libc::AT_FDCWD, call.word(0), true));
+    touches.extend([Touch::write(Object::FdTable), Touch::write(Object::Process)]);
+    // Its parent may wait for that.
+    touches.push(Touch::write(Object::Thread(cx.tid)));
+    Prepared::visible(touches)
 }
 
 pub fn execve(cx: &mut Cx, call: &Call) -> Outcome {
@@ -37,41 +51,56 @@ pub fn execveat(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 fn exec(cx: &mut Cx, dirfd: i32, path: &[u8], argv: u64, envp: u64) -> Outcome {
-    let (argv, envp) = (read_strings(cx, argv)?, read_strings(cx, envp)?);
-    let program = paths::find(cx, dirfd, path, true)?;
-    let node = program.existing()?;
-    let attributes = cx.view().attributes(&node)?;
-    if !attributes.is_regular() || !cx.view().permits(&attributes, X_OK) {
-        return Err(Errno::EACCES);
-    }
-    if !runnable(&beginning(cx, &node)?) {
-        return Err(Errno::ENOEXEC);
-    }
+    let (mut argv, envp) = (read_strings(cx, argv)?, read_strings(cx, envp)?);
+    let (mut dirfd, mut path, mut script) = (dirfd, path.to_vec(), None);
+    let mut depth = 0;
+    let (program, node) = loop {
+        let program = paths::find(cx, dirfd, &path, true)?;
+        let node = program.existing()?;
+        let attributes = cx.view().attributes(&node)?;
+        if !attributes.is_regular() || !cx.view().permits(&attributes, X_OK) {
+            return Err(Errno::EACCES);
+        }
+        let beginning = beginning(cx, &node)?;
+        if beginning.starts_with(b"\x7fELF") {
+            break (program, node);
+        }
+        let (interpreter, argument) = interpreter(&beginning)?;
+        depth += 1;
+        if depth > MAX_SCRIPTS {
+            return Err(Errno::ELOOP);
+        }
+        // The first word makes room: what runs, what the script says, how the script was called.
+        let name = named_from(dirfd, &path);
+        script.get_or_insert_with(|| program.path.clone());
+        let head = [Some(interpreter.clone()), argument, Some(name)];
+        let rest = argv.into_iter().skip(1);
+        argv = head.into_iter().flatten().chain(rest).collect();
+        (dirfd, path) = (libc::AT_FDCWD, interpreter);
+    };
     if !matches!(node, NodeId::Host(_)) {
         return Ok(Effect::Unsupported(
             "the program to run was made or changed by this one, and the kernel has no file of it".to_owned(),
         ));
     }
-    if cx.model.threads.len() > 1 {
-        return Ok(Effect::Unsupported(
-            "a process with several threads cannot become another program: check that one instead, or let it run as a peer \
-             (--server, --client)"
-                .to_owned(),
-        ));
-    }
     // The name as it was asked for, not what it links to: programs look at their own name.
-    let asked = paths::find(cx, dirfd, path, false)?;
+    let asked = paths::find(cx, dirfd, &path, false)?;
     let path = match asked.node {
         Some(NodeId::Host(_)) => asked.path,
         _ => program.path,
     };
     flush_all(cx)?;
-    Ok(Effect::Exec(Exec { path, argv, envp }))
+    Ok(Effect::Exec(Exec {
+        path,
+        argv,
+        script,
+        envp,
+    }))
 }
 
 /// The first bytes of a file, which say what it is.
 fn beginning(cx: &Cx, node: &NodeId) -> Result<Vec<u8>, Errno> {
-    const LENGTH: usize = 4;
+    const LENGTH: usize = 256;
     match node {
         NodeId::Host(host) => {
             let mut bytes = vec![0; LENGTH];
@@ -84,8 +113,31 @@ fn beginning(cx: &Cx, node: &NodeId) -> Result<Vec<u8>, Errno> {
     }
 }
 
-fn runnable(beginning: &[u8]) -> bool {
-    beginning.starts_with(b"\x7fELF") || beginning.starts_with(b"#!")
+/// What the first line of a script says: a program, and one argument for it. Only so much of the file counts as [`beginning`] gives.
+fn interpreter(beginning: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>), Errno> {
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let line = beginning.strip_prefix(b"#!").ok_or(Errno::ENOEXEC)?;
+    let end = line.iter().position(|&byte| byte == b'\n' || byte == 0);
+    let line = line[..end.unwrap_or(line.len())].trim_ascii();
+    let name = line.iter().take_while(|byte| !blank(byte)).count();
+    // A name that may go on beyond what was read is none.
+    let is_cut = end.is_none() && beginning.len() == 256 && name == line.len();
+    if name == 0 || is_cut {
+        return Err(Errno::ENOEXEC);
+    }
+    let argument = line[name..].trim_ascii();
+    Ok((
+        line[..name].to_vec(),
+        (!argument.is_empty()).then(|| argument.to_vec()),
+    ))
+}
+
+/// How a script is told its own name.
+fn named_from(dirfd: i32, path: &[u8]) -> Vec<u8> {
+    match dirfd == libc::AT_FDCWD || path.starts_with(b"/") {
+        true => path.to_vec(),
+        false => [format!("/dev/fd/{dirfd}/").as_bytes(), path].concat(),
+    }
 }
 
 /// A null-terminated array of strings; a null pointer is an empty one.

@@ -288,6 +288,12 @@ pub fn closing_touches(cx: &Cx, fd: i32) -> Vec<Touch> {
         return Vec::new();
     };
     let mut touches = vec![Touch::write(Object::Description(ofd))];
+    if let Kind::File(file) = &description.kind
+        && cx.model.fs.is_locked(&file.node)
+    {
+        // Others may have it then.
+        touches.push(Touch::write(Object::Path(file.path.to_vec())));
+    }
     if !matches!(description.kind, Kind::File(_) | Kind::Output(_)) {
         touches.extend(channels::touches(cx.model, ofd, channels::Use::Change));
     }

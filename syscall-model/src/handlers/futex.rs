@@ -134,8 +134,9 @@ fn wait(cx: &mut Cx, call: &Call, bitset: u32) -> Outcome {
     if deadline.is_some_and(|d| d <= cx.model.clock.now()) {
         return Err(Errno::ETIMEDOUT);
     }
+    let key = cx.model.futex_key(addr);
     cx.model.futexes.enqueue(
-        addr,
+        key,
         Waiter {
             tid: cx.tid,
             bitset,
@@ -159,7 +160,8 @@ fn wait(cx: &mut Cx, call: &Call, bitset: u32) -> Outcome {
 
 /// Wakes up to `count` waiters at `addr`; how many there were.
 pub fn wake(model: &mut Model, addr: u64, count: usize, bitset: u32) -> usize {
-    let woken = model.futexes.dequeue(addr, count, bitset);
+    let key = model.futex_key(addr);
+    let woken = model.futexes.dequeue(key, count, bitset);
     for waiter in &woken {
         model.wake(waiter.tid, 0);
     }
@@ -180,9 +182,10 @@ fn requeue(cx: &mut Cx, call: &Call, expected: Option<u32>) -> Outcome {
         return Err(Errno::EAGAIN);
     }
     let woken = wake(cx.model, from, to_wake as usize, u32::MAX);
+    let (from, queue) = (cx.model.futex_key(from), cx.model.futex_key(to));
     let moved = cx.model.futexes.dequeue(from, to_move as usize, u32::MAX);
     for waiter in &moved {
-        cx.model.futexes.enqueue(to, *waiter);
+        cx.model.futexes.enqueue(queue, *waiter);
         if let Some(wait) = &mut cx.model.thread_mut(waiter.tid).wait {
             wait.on = WaitFor::Futex(to);
         }
@@ -239,7 +242,7 @@ fn take_pi(cx: &mut Cx, addr: u64) -> Result<Option<()>, Errno> {
         cx.mem.write_u32(addr, cx.tid | keep)?;
         return Ok(Some(()));
     }
-    if !cx.model.threads.contains_key(&owner) {
+    if cx.model.find_thread(owner).is_none() {
         return Err(Errno::ESRCH);
     }
     Ok(None)
@@ -258,8 +261,9 @@ fn lock_pi(cx: &mut Cx, call: &Call) -> Outcome {
     let deadline = deadline(cx, call)?;
     let word = cx.mem.read_u32(addr)?;
     cx.mem.write_u32(addr, word | FUTEX_WAITERS)?;
+    let key = cx.model.futex_key(addr);
     cx.model.futexes.enqueue(
-        addr,
+        key,
         Waiter {
             tid: cx.tid,
             bitset: u32::MAX,
@@ -291,8 +295,9 @@ fn unlock_pi(cx: &mut Cx, call: &Call) -> Outcome {
 
 /// Gives a PI lock to its first waiter, or frees it.
 pub fn hand_over_pi(cx: &mut Cx, addr: u64, flags: u32) -> Result<(), Errno> {
-    let next = cx.model.futexes.dequeue(addr, 1, u32::MAX);
-    let more = cx.model.futexes.waiters(addr) > 0;
+    let key = cx.model.futex_key(addr);
+    let next = cx.model.futexes.dequeue(key, 1, u32::MAX);
+    let more = cx.model.futexes.waiters(key) > 0;
     let Some(heir) = next.first() else {
         cx.mem.write_u32(addr, flags)?;
         return Ok(());

@@ -5,10 +5,12 @@
 //! system, not by the supervisor, who opens them.
 
 use crate::call::Call;
-use crate::effect::{Effect, Outcome};
+use crate::effect::{Effect, Outcome, Prepared};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
+use crate::object::{Object, Touch};
 use crate::process::{Ids, Process};
+use crate::processes::Pid;
 use syscalls::Errno;
 
 fn done(id: u32) -> Outcome {
@@ -27,57 +29,111 @@ pub fn getpgrp(cx: &mut Cx, _: &Call) -> Outcome {
     done(cx.model.process.group)
 }
 
-/// 0 and the own pid (or a thread's id) are this process; no other is in sight.
+/// 0 and the own pid (or a thread's id) are this process.
 pub(crate) fn is_self(cx: &Cx, pid: i32) -> bool {
     pid == 0 || pid as u32 == cx.model.process.pid || cx.model.threads.contains_key(&(pid as u32))
 }
 
 fn check_self(cx: &Cx, pid: i32) -> Result<(), Errno> {
-    if is_self(cx, pid) {
+    if is_self(cx, pid) || named(cx, pid).is_ok() {
         Ok(())
     } else {
         Err(Errno::ESRCH)
     }
 }
 
+/// The group and the session of the process that a number names; 0 is the caller.
+fn named(cx: &Cx, pid: i32) -> Result<(Pid, Pid), Errno> {
+    let model = &cx.model;
+    if is_self(cx, pid) {
+        return Ok((model.process.group, model.process.session));
+    }
+    let owner = model.process_of(pid as u32).unwrap_or(pid as u32);
+    let living = model.process_at(owner);
+    let living = living.map(|process| (process.group, process.session));
+    let dead = || {
+        let zombie = model.zombies.get(&owner)?;
+        Some((zombie.group, zombie.session))
+    };
+    living.or_else(dead).ok_or(Errno::ESRCH)
+}
+
 pub fn getpgid(cx: &mut Cx, call: &Call) -> Outcome {
-    check_self(cx, call.int(0))?;
-    done(cx.model.process.group)
+    done(named(cx, call.int(0))?.0)
 }
 
 pub fn getsid(cx: &mut Cx, call: &Call) -> Outcome {
-    check_self(cx, call.int(0))?;
-    done(cx.model.process.session)
+    done(named(cx, call.int(0))?.1)
 }
 
-/// `setpgid(pid, group)`: into its own group, or to stay where it is.
+/// With other processes about, who is in which group decides who gets a signal.
+pub fn prepare_group(cx: &mut Cx, _: &Call) -> Prepared {
+    if cx.model.is_single() {
+        return Prepared::invisible();
+    }
+    Prepared::visible(vec![Touch::write(Object::Everything)])
+}
+
+pub fn prepare_parent(cx: &mut Cx, _: &Call) -> Prepared {
+    if cx.model.is_single() {
+        return Prepared::invisible();
+    }
+    Prepared::visible(vec![Touch::read(Object::Process)])
+}
+
+/// `setpgid(pid, group)`: of oneself, or of a child that has not become another program yet.
 pub fn setpgid(cx: &mut Cx, call: &Call) -> Outcome {
     let (pid, group) = (call.int(0), call.int(1));
     if group < 0 {
         return Err(Errno::EINVAL);
     }
-    check_self(cx, pid)?;
-    let process = &mut cx.model.process;
-    if process.session == process.pid {
+    let own = &cx.model.process;
+    let target = if pid == 0 { own.pid } else { pid as Pid };
+    let process = cx.model.process_at(target).ok_or(Errno::ESRCH)?;
+    if target != own.pid {
+        if process.parent != own.pid {
+            return Err(Errno::ESRCH);
+        }
+        if process.session != own.session {
+            return Err(Errno::EPERM);
+        }
+        if process.execed {
+            return Err(Errno::EACCES);
+        }
+    }
+    if process.session == target {
         return Err(Errno::EPERM);
     }
-    let group = if group == 0 { process.pid } else { group as u32 };
-    if group != process.pid && group != process.group {
+    let group = if group == 0 { target } else { group as Pid };
+    let session = process.session;
+    let is_there = |pid: Pid| {
+        let other = cx.model.process_at(pid);
+        other.is_some_and(|other| other.group == group && other.session == session)
+    };
+    if group != target && !cx.model.pids().into_iter().any(is_there) {
         return Err(Errno::EPERM);
     }
-    process.group = group;
+    if let Some(process) = cx.model.process_at_mut(target) {
+        process.group = group;
+    }
     Effect::ok()
 }
 
 /// A group leader cannot start a session; a program started from a shell is one.
 pub fn setsid(cx: &mut Cx, _: &Call) -> Outcome {
-    let process = &mut cx.model.process;
-    if process.group == process.pid {
+    let own = cx.model.process.pid;
+    let leads = |pid: Pid| {
+        cx.model
+            .process_at(pid)
+            .is_some_and(|process| process.group == own)
+    };
+    if cx.model.pids().into_iter().any(leads) {
         return Err(Errno::EPERM);
     }
-    process.group = process.pid;
-    process.session = process.pid;
-    done(process.pid)
+    let process = &mut cx.model.process;
+    process.group = own;
+    process.session = own;
+    done(own)
 }
 
 pub fn getuid(cx: &mut Cx, _: &Call) -> Outcome {
@@ -280,50 +336,6 @@ pub fn capset(cx: &mut Cx, call: &Call) -> Outcome {
     }
     Effect::ok()
 }
-
-/// `wait4(pid, status, options, usage)`: the process never has children.
-pub fn wait4(_: &mut Cx, call: &Call) -> Outcome {
-    let known = (libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED) as u32 | CLONE_OPTIONS;
-    Err(match call.int(0) {
-        _ if call.uint(2) & !known != 0 => Errno::EINVAL,
-        i32::MIN => Errno::ESRCH,
-        _ => Errno::ECHILD,
-    })
-}
-
-/// `waitid(which, id, info, options, usage)`: the process never has children.
-pub fn waitid(cx: &mut Cx, call: &Call) -> Outcome {
-    let events = (libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED) as u32;
-    let known = (libc::WNOHANG | libc::WNOWAIT) as u32 | events | CLONE_OPTIONS;
-    let options = call.uint(3);
-    let refusal = match options & !known != 0 || options & events == 0 {
-        true => Errno::EINVAL,
-        false => no_child(call),
-    };
-    // The place for the answer is cleared even if there is none.
-    if call.word(2) != 0 {
-        cx.mem.write(call.word(2), &[0; WAITED_SIZE])?;
-    }
-    Err(refusal)
-}
-
-/// As far as the kernel fills in `siginfo_t` for a child.
-const WAITED_SIZE: usize = 28;
-
-fn no_child(call: &Call) -> Errno {
-    let id = call.int(1);
-    match call.uint(0) {
-        libc::P_ALL => Errno::ECHILD,
-        libc::P_PID if id > 0 => Errno::ECHILD,
-        libc::P_PGID if id >= 0 => Errno::ECHILD,
-        // There are no descriptors of processes.
-        libc::P_PIDFD if id >= 0 => Errno::EBADF,
-        _ => Errno::EINVAL,
-    }
-}
-
-/// `__WNOTHREAD`, `__WCLONE` and `__WALL`.
-const CLONE_OPTIONS: u32 = 0xe000_0000;
 
 #[cfg(test)]
 mod tests;

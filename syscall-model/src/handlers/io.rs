@@ -312,13 +312,13 @@ fn check_usable(cx: &Cx, fd: i32, writes: bool, positional: bool) -> Result<(), 
             description.writable(),
             !matches!(
                 description.kind,
-                Kind::TimerFd(_) | Kind::SignalFd(_) | Kind::Epoll(_)
+                Kind::TimerFd(_) | Kind::SignalFd(_) | Kind::PidFd(_) | Kind::Epoll(_)
             ),
         )
     } else {
         (
             description.readable(),
-            !matches!(description.kind, Kind::Epoll(_)),
+            !matches!(description.kind, Kind::Epoll(_) | Kind::PidFd(_)),
         )
     };
     match (allowed, possible) {

@@ -6,7 +6,7 @@ use crate::fd::{Kind, OfdId};
 use crate::fs::{LockOwner, LockRequest};
 use crate::handlers::attributes;
 use crate::memory::GuestMemoryExt;
-use crate::model::Cx;
+use crate::model::{Cx, Model};
 use crate::object::{Object, Touch};
 use crate::wait::{OnSignal, Wait, WaitFor};
 use syscalls::Errno;
@@ -49,7 +49,7 @@ fn locked_file(cx: &Cx, ofd: OfdId) -> Result<((u64, u64), u64, u64), Errno> {
             Ok((key, file.offset, size))
         }
         // The kernel has one inode for all of these.
-        Some(Kind::EventFd(_) | Kind::TimerFd(_) | Kind::SignalFd(_) | Kind::Epoll(_)) => {
+        Some(Kind::EventFd(_) | Kind::TimerFd(_) | Kind::SignalFd(_) | Kind::PidFd(_) | Kind::Epoll(_)) => {
             Ok(((0, u64::MAX), 0, 0))
         }
         Some(Kind::PipeReader(id) | Kind::PipeWriter(id) | Kind::Socket(id)) => {
@@ -107,9 +107,39 @@ fn take(cx: &mut Cx, request: LockRequest, blocking: bool) -> Outcome {
         return Effect::ok();
     }
     if blocking {
+        if closes_a_circle(cx.model, &request) {
+            return Err(Errno::EDEADLK);
+        }
         return Ok(Effect::Block(wait(request)));
     }
     Err(Errno::EAGAIN)
+}
+
+/// Would the process wait for one that, over however many others, waits for it? The kernel looks for that among record locks.
+pub(crate) fn closes_a_circle(model: &Model, request: &LockRequest) -> bool {
+    let own = request.owner;
+    let mut wanted = *request;
+    for _ in 0..model.thread_count() {
+        let Some(LockRequest {
+            owner: LockOwner::Process(holder),
+            ..
+        }) = model.fs.locks.conflict(&wanted)
+        else {
+            return false;
+        };
+        let waits = model
+            .all_threads()
+            .find_map(|thread| match &thread.wait.as_ref()?.on {
+                WaitFor::FileLock(wanted) if wanted.owner == LockOwner::Process(holder) => Some(*wanted),
+                _ => None,
+            });
+        match (LockOwner::Process(holder) == own, waits) {
+            (true, _) => return true,
+            (false, Some(next)) => wanted = next,
+            (false, None) => return false,
+        }
+    }
+    false
 }
 
 /// `struct flock`: type, whence, start, length, pid.
@@ -155,7 +185,7 @@ fn record_request(cx: &Cx, call: &Call) -> Result<(LockRequest, i32), Errno> {
     let owner = if description_lock {
         LockOwner::Description(ofd)
     } else {
-        LockOwner::Process
+        LockOwner::Process(cx.model.process.pid)
     };
     let request = LockRequest {
         file,
@@ -213,7 +243,7 @@ fn report(cx: &mut Cx, at: u64, request: &LockRequest) -> Outcome {
         libc::F_RDLCK
     };
     let pid = match other.owner {
-        LockOwner::Process => cx.model.process.pid as i32,
+        LockOwner::Process(pid) => pid as i32,
         // As the kernel: nobody in particular.
         _ => -1,
     };

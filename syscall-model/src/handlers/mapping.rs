@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::channels;
 use crate::effect::{Effect, MapFile, MapSource, Outcome, Prepared};
 use crate::fd::Kind;
-use crate::fs::{Class, NodeId, OpenFile, SharedMapping, data, shared};
+use crate::fs::{Class, Content, FileData, NodeId, OpenFile, SharedMapping, data, shared};
 use crate::handlers::{attributes, identity};
 use crate::model::Cx;
 use crate::object::{Object, Touch};
@@ -27,8 +27,7 @@ pub fn prepare_mmap(cx: &mut Cx, call: &Call) -> Prepared {
     Prepared::visible(attributes::descriptor_reads(cx, call.fd(4)))
 }
 
-/// The same call for private anonymous memory. There is only one process, so memory shared with children is
-/// private memory; and only private memory is what it was after going back to a checkpoint.
+/// The same call for private anonymous memory: only that is what it was after going back to a checkpoint.
 fn private_anonymous(call: &Call) -> Effect {
     let mut args = call.args;
     let flags = call.int(3) & !MAP_TYPE & !libc::MAP_SYNC;
@@ -36,6 +35,36 @@ fn private_anonymous(call: &Call) -> Effect {
     args[4] = u64::MAX;
     args[5] = 0;
     Effect::KernelWith(args)
+}
+
+/// Memory that children will share: kept, like the kernel does, as a file that nobody can open.
+fn shared_anonymous(cx: &mut Cx, call: &Call) -> Result<Effect, Errno> {
+    let len = call.word(1).next_multiple_of(PAGE);
+    if call.int(3) & libc::MAP_FIXED_NOREPLACE != 0 && cx.model.fs.shared_in(call.word(0), len) {
+        return Err(Errno::EEXIST);
+    }
+    let mut contents = FileData::from_bytes(&[]);
+    contents.resize(len)?;
+    let (owner, now) = (cx.owner(), cx.file_time());
+    let fs = &mut cx.model.fs;
+    let ino = fs.create(libc::S_IFREG | 0o600, owner, now, Content::File(contents));
+    fs.node_mut(ino).attributes.nlink = 0;
+    let node = NodeId::Overlay(ino);
+    let kept = libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE;
+    let mut map = MapFile {
+        addr: call.word(0),
+        len,
+        prot: call.int(2),
+        flags: call.int(3) & kept | libc::MAP_PRIVATE,
+        offset: 0,
+        source: MapSource::Bytes(Vec::new()),
+    };
+    if is_free(cx, map.addr, len) {
+        // As the kernel: where it is wanted, if that can be had.
+        map.flags |= libc::MAP_FIXED_NOREPLACE;
+    }
+    note_shared(cx, &node, &mut map, true, true);
+    Ok(Effect::MapFile(map))
 }
 
 /// What the kernel asks of every mapping, in its order.
@@ -90,7 +119,7 @@ pub fn mmap(cx: &mut Cx, call: &Call) -> Outcome {
             shared::unmap(cx, call.word(0), call.word(1))?;
         }
         return Ok(if shared {
-            private_anonymous(call)
+            shared_anonymous(cx, call)?
         } else {
             Effect::Kernel
         });
@@ -150,6 +179,11 @@ fn share(cx: &mut Cx, file: &OpenFile, map: &mut MapFile, writable: bool) -> Opt
             String::from_utf8_lossy(&file.path)
         ));
     }
+    note_shared(cx, &file.node, map, writable, false);
+    None
+}
+
+pub(super) fn note_shared(cx: &mut Cx, node: &NodeId, map: &mut MapFile, writable: bool, anonymous: bool) {
     if map.flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) == 0 {
         map.addr = cx.model.fs.choose_address(map.len);
         map.flags |= libc::MAP_FIXED_NOREPLACE;
@@ -160,14 +194,14 @@ fn share(cx: &mut Cx, file: &OpenFile, map: &mut MapFile, writable: bool) -> Opt
         addr: map.addr,
         len: map.len.next_multiple_of(PAGE),
         offset: map.offset,
-        node: file.node.clone(),
+        node: node.clone(),
         writable,
+        anonymous,
         prot: map.prot,
         // As if the file went on to the end of the mapping; what does not is found when it is mapped.
         backed: map.len.next_multiple_of(PAGE),
     });
     cx.model.fs.resized = true;
-    None
 }
 
 /// Where the bytes of a mapping come from.
@@ -205,6 +239,18 @@ pub fn msync(cx: &mut Cx, call: &Call) -> Outcome {
         true => Effect::Kernel,
         false => Effect::Done(0),
     })
+}
+
+/// Is this a place for memory, and is nothing there?
+fn is_free(cx: &Cx, start: u64, len: u64) -> bool {
+    let mut byte = [0];
+    start >= LOWEST
+        && start.is_multiple_of(PAGE)
+        && start.checked_add(len).is_some_and(|end| end <= BEYOND)
+        && !cx.model.fs.shared_in(start, len)
+        && (start..start + len)
+            .step_by(PAGE as usize)
+            .all(|page| cx.mem.peek(page, &mut byte).is_err())
 }
 
 /// Is there memory everywhere between these addresses?
@@ -251,6 +297,17 @@ pub fn mprotect(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 pub fn mremap(cx: &mut Cx, call: &Call) -> Outcome {
+    let (start, len, flags) = (call.word(0), call.word(1), call.int(3));
+    let known = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+    if flags & !known != 0 || !start.is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL);
+    }
+    // Memory that only children would share is private as long as there are none, and from then on cannot be shared any more.
+    if cx.model.is_single() && cx.model.fs.is_anonymous_only(start, len.max(1)) {
+        cx.model.process.lost_sharing = true;
+        cx.model.fs.forget_shared(start, len.max(1));
+        return Ok(Effect::Kernel);
+    }
     if cx.model.fs.shared_in(call.word(0), call.word(1).max(1)) {
         return Ok(Effect::Unsupported(
             "resizing or moving a shared mapping of a file".to_owned(),

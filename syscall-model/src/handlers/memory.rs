@@ -15,9 +15,15 @@ const PAGE: u64 = 4096;
 /// built without the feature says.
 pub fn madvise(cx: &mut Cx, call: &Call) -> Outcome {
     const MADV_COLLAPSE: i32 = 25;
+    const PAGE: u64 = 4096;
+    let is_sound = call.word(0).is_multiple_of(PAGE)
+        && call
+            .word(1)
+            .checked_next_multiple_of(PAGE)
+            .is_some_and(|len| call.word(0).checked_add(len).is_some());
     match call.int(2) {
         // A file keeps what it holds; the private memory that stands in for it must, too.
-        libc::MADV_DONTNEED if cx.model.fs.shared_in(call.word(0), call.word(1)) => Effect::ok(),
+        libc::MADV_DONTNEED if is_sound && cx.model.fs.shared_in(call.word(0), call.word(1)) => Effect::ok(),
         // Only anonymous memory can be freed so, and the kernel would find some here.
         libc::MADV_FREE if cx.model.fs.shared_in(call.word(0), call.word(1)) => Err(Errno::EINVAL),
         libc::MADV_NORMAL

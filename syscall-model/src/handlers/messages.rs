@@ -221,10 +221,16 @@ fn send(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
         connect_first(cx, fd, header)?;
     }
     let socket = object(cx, fd)?;
-    if socket.is_inet() && socket.style == Style::Datagram && io::total(&header.iov) > io::LONGEST_UDP {
+    let is_too_long =
+        socket.is_inet() && socket.style == Style::Datagram && io::total(&header.iov) > io::LONGEST_UDP;
+    // IPv6 looks at the address first.
+    if is_too_long && socket.family == libc::AF_INET {
         return Err(Errno::EMSGSIZE);
     }
     let to = check_destination(cx, fd, header)?;
+    if is_too_long {
+        return Err(Errno::EMSGSIZE);
+    }
     if flags & libc::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -364,6 +370,7 @@ fn receive(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
             (Style::Datagram, true, _) => {}
             (Style::Stream, true, _) if socket.listening.is_some() => return Err(Errno::ENOTCONN),
             (Style::Stream, ..) => return Err(Errno::EINVAL),
+            (Style::SeqPacket, _, Link::Unconnected) => return Err(Errno::ENOTCONN),
             _ => return Err(Errno::EOPNOTSUPP),
         }
     }

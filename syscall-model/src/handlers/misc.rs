@@ -8,7 +8,7 @@ use crate::object::{Object, Touch};
 use crate::signals::LAST;
 use syscalls::Errno;
 
-/// There is one stream of random bytes: with a second thread it matters who draws first.
+/// A process has one stream of random bytes: with a second thread it matters who draws first.
 pub fn prepare_getrandom(cx: &mut Cx, _: &Call) -> Prepared {
     if cx.model.threads.len() < 2 {
         return Prepared::invisible();
@@ -42,7 +42,7 @@ pub fn sysinfo(cx: &mut Cx, call: &Call) -> Outcome {
     const SIZE: usize = 112;
     const TOTAL: u64 = 8 << 30;
     let uptime = cx.model.clock.now() / 1_000_000_000;
-    let threads = cx.model.threads.len() as u64;
+    let threads = cx.model.thread_count() as u64;
     let addr = call.word(0);
     cx.mem.write(addr, &[0; SIZE])?;
     // uptime, three load averages, total, free, shared, buffers, swap total, swap free, threads, …, unit.

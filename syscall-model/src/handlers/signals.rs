@@ -3,8 +3,9 @@
 use crate::call::Call;
 use crate::clock::Nanos;
 use crate::effect::{Effect, Outcome, Prepared};
+use crate::handlers::processes;
 use crate::memory::GuestMemoryExt;
-use crate::model::Cx;
+use crate::model::{Cx, Model};
 use crate::object::{Object, Touch};
 use crate::signals::{
     Action, LAST, SI_TKILL, SYNCHRONOUS, SigInfo, Signals, UNBLOCKABLE, alternate_stack, bit,
@@ -39,7 +40,7 @@ fn read_set(cx: &Cx, addr: u64) -> Result<u64, Errno> {
 
 /// Actions belong to the process: with a second thread the order matters.
 pub fn prepare_action(cx: &mut Cx, call: &Call) -> Prepared {
-    if cx.model.threads.len() < 2 {
+    if cx.model.is_alone() {
         return Prepared::invisible();
     }
     Prepared::visible(vec![if call.word(1) == 0 {
@@ -90,7 +91,7 @@ const THREAD_LIBRARY: u64 = bit(32) | bit(33);
 /// would park there twice for nothing.
 pub fn prepare_mask(cx: &mut Cx, call: &Call) -> Prepared {
     let invisible = Prepared::invisible();
-    if cx.model.threads.len() < 2 || call.word(1) == 0 {
+    if cx.model.is_alone() || call.word(1) == 0 {
         return invisible;
     }
     let (Ok(set), mask) = (read_set(cx, call.word(1)), cx.thread().mask) else {
@@ -174,7 +175,7 @@ pub fn sigaltstack(cx: &mut Cx, call: &Call) -> Outcome {
 /// A signal to oneself is nobody else's business; one to another thread may run a handler there before or
 /// after anything that thread does.
 fn prepare_send(cx: &Cx, target: Option<Tid>) -> Prepared {
-    let alone = cx.model.threads.len() < 2 || target == Some(cx.tid);
+    let alone = cx.model.is_alone() || target == Some(cx.tid);
     Prepared::visible(vec![Touch::write(if alone {
         Object::Thread(cx.tid)
     } else {
@@ -203,42 +204,35 @@ fn probe_or_valid(signo: i32) -> Result<Option<i32>, Errno> {
 }
 
 /// After sending: the sender may not live to see the call return.
-fn sent(cx: &Cx) -> Outcome {
+pub(super) fn sent(cx: &Cx) -> Outcome {
     Ok(match Signals::fatal(cx.model) {
         Some(signo) => Effect::Die(signo),
         None => Effect::DoneCheckSignals(0),
     })
 }
 
-/// `kill(pid, signo)`: to itself by its pid or its group. No other process is in sight: `ESRCH`, or `EPERM`
-/// for the one that every process knows to be there, init.
+/// `kill(pid, signo)`: to one of the program's own processes, or a group of them. No other process is in sight: `ESRCH`, or
+/// `EPERM` for the one that every process knows to be there, init.
 pub fn kill(cx: &mut Cx, call: &Call) -> Outcome {
-    let pid = call.int(0);
     let process = &cx.model.process;
-    let (own, group) = (process.pid as i32, process.group as i32);
-    match pid {
-        1 => return Err(Errno::EPERM),
-        // -1 is everybody but oneself and init: nobody.
-        -1 => return Err(Errno::ESRCH),
-        _ if pid == own || pid == 0 || pid == -group => {}
-        _ => return Err(Errno::ESRCH),
+    let info = SigInfo::user(call.int(1), process.pid, process.user.real);
+    if call.int(0) == i32::MIN {
+        return Err(Errno::ESRCH);
     }
-    if let Some(signo) = probe_or_valid(call.int(1))? {
-        let info = SigInfo::user(signo, process.pid, process.user.real);
-        Signals::send_process(cx.model, info);
-    }
+    let signo = probe_or_valid(call.int(1));
+    processes::send(cx, call.int(0), signo.ok().flatten(), info)?;
+    signo?;
     sent(cx)
 }
 
 fn send_to_thread(cx: &mut Cx, tid: i32, signo: i32) -> Outcome {
+    let target = processes::process_of(cx, tid)?;
     let process = &cx.model.process;
-    if !cx.model.threads.contains_key(&(tid as Tid)) {
-        return Err(Errno::ESRCH);
-    }
     let signo = probe_or_valid(signo)?;
     if let Some(signo) = signo {
         let info = SigInfo::tkill(signo, process.pid, process.user.real);
-        Signals::send_thread(cx.model, tid as Tid, info);
+        let send = |model: &mut Model| Signals::send_thread(model, tid as Tid, info);
+        cx.model.within(target, send);
     }
     sent(cx)
 }
@@ -255,7 +249,7 @@ pub fn tgkill(cx: &mut Cx, call: &Call) -> Outcome {
     if tgid <= 0 || tid <= 0 {
         return Err(Errno::EINVAL);
     }
-    if tgid as u32 != cx.model.process.pid {
+    if tgid as u32 != processes::process_of(cx, tid)? {
         return Err(Errno::ESRCH);
     }
     send_to_thread(cx, tid, call.int(2))
@@ -263,9 +257,7 @@ pub fn tgkill(cx: &mut Cx, call: &Call) -> Outcome {
 
 /// The `siginfo_t` of a queued signal. A program may say anything about itself to itself.
 fn read_info(cx: &Cx, addr: u64, signo: i32) -> Result<SigInfo, Errno> {
-    let mut raw = [0; SigInfo::SIZE];
-    cx.mem.read(addr, &mut raw)?;
-    let mut info = SigInfo::decode(&raw)?;
+    let mut info = read_raw(cx, addr)?;
     info.signo = signo;
     Ok(info)
 }
@@ -273,14 +265,13 @@ fn read_info(cx: &Cx, addr: u64, signo: i32) -> Result<SigInfo, Errno> {
 pub fn rt_sigqueueinfo(cx: &mut Cx, call: &Call) -> Outcome {
     let (pid, signo) = (call.int(0), call.int(1));
     let info = read_info(cx, call.word(2), signo)?;
-    if pid as u32 != cx.model.process.pid {
-        let forged = info.code >= 0 || info.code == SI_TKILL;
-        return Err(if forged { Errno::EPERM } else { Errno::ESRCH });
+    if pid as u32 != cx.model.process.pid && is_forged(&info) {
+        return Err(Errno::EPERM);
     }
-    if probe_or_valid(signo)?.is_some() {
-        Signals::send_process(cx.model, info);
+    if pid <= 0 {
+        return Err(Errno::ESRCH);
     }
-    sent(cx)
+    queue(cx, pid, info)
 }
 
 pub fn rt_tgsigqueueinfo(cx: &mut Cx, call: &Call) -> Outcome {
@@ -289,11 +280,42 @@ pub fn rt_tgsigqueueinfo(cx: &mut Cx, call: &Call) -> Outcome {
     if tgid <= 0 || tid <= 0 {
         return Err(Errno::EINVAL);
     }
-    if tgid as u32 != cx.model.process.pid || !cx.model.threads.contains_key(&(tid as Tid)) {
+    let target = processes::process_of(cx, tid)?;
+    if tgid as u32 != target {
         return Err(Errno::ESRCH);
     }
-    if probe_or_valid(signo)?.is_some() {
-        Signals::send_thread(cx.model, tid as Tid, info);
+    if target != cx.model.process.pid && is_forged(&info) {
+        return Err(Errno::EPERM);
+    }
+    queue_to_thread(cx, tid as Tid, info)
+}
+
+/// A `siginfo_t` as the program wrote it.
+pub(super) fn read_raw(cx: &Cx, addr: u64) -> Result<SigInfo, Errno> {
+    let mut raw = [0; SigInfo::SIZE];
+    cx.mem.read(addr, &mut raw)?;
+    SigInfo::decode(&raw)
+}
+
+/// Does it claim to come from the kernel or from `kill`?
+pub(super) fn is_forged(info: &SigInfo) -> bool {
+    info.code >= 0 || info.code == SI_TKILL
+}
+
+/// As `kill`, with this information.
+pub(super) fn queue(cx: &mut Cx, pid: i32, info: SigInfo) -> Outcome {
+    let signo = probe_or_valid(info.signo);
+    processes::send(cx, pid, signo.ok().flatten(), info)?;
+    signo?;
+    sent(cx)
+}
+
+/// To one thread of whatever process, with this information.
+pub(super) fn queue_to_thread(cx: &mut Cx, tid: Tid, info: SigInfo) -> Outcome {
+    let target = processes::process_of(cx, tid as i32)?;
+    if probe_or_valid(info.signo)?.is_some() {
+        cx.model
+            .within(target, |model| Signals::send_thread(model, tid, info));
     }
     sent(cx)
 }

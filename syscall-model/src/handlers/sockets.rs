@@ -76,6 +76,8 @@ fn style(domain: i32, kind: i32, protocol: i32) -> Result<Style, Errno> {
     }
     match domain {
         libc::AF_UNIX | libc::AF_INET | libc::AF_INET6 | libc::AF_NETLINK => {}
+        // Raw packets would get past everything that is modelled.
+        libc::AF_PACKET | libc::AF_XDP => return Err(Errno::EPERM),
         _ => return Err(Errno::EAFNOSUPPORT),
     }
     let style = Style::from_type(kind).ok_or(Errno::ESOCKTNOSUPPORT);

@@ -350,7 +350,8 @@ fn value(cx: &mut Cx, fd: i32, option: i32) -> Result<Vec<u8>, Errno> {
         libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW => timeval(options.receive_timeout),
         libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW => timeval(options.send_timeout),
         // A peer is started by the same user.
-        libc::SO_PEERCRED if socket.link != Link::Unconnected => credentials,
+        libc::SO_PEERCRED if matches!(socket.link, Link::Peer(_)) => credentials,
+        libc::SO_PEERCRED if let Some(peer) = socket.peer => peer.map(u32::to_le_bytes).concat(),
         // Nobody: pid 0, user and group -1.
         libc::SO_PEERCRED => [number(0), number(-1), number(-1)].concat(),
         _ => match options.plain.get(&(SOL_SOCKET, option)) {
@@ -368,7 +369,5 @@ fn timeval(timeout: Option<Nanos>) -> Vec<u8> {
 
 /// `struct ucred` of the process: both ends of every connection are its own.
 pub fn credentials(cx: &Cx) -> Vec<u8> {
-    let process = &cx.model.process;
-    let fields = [process.pid, process.user.effective, process.group_ids.effective];
-    fields.map(u32::to_le_bytes).concat()
+    cx.model.process.credentials().map(u32::to_le_bytes).concat()
 }

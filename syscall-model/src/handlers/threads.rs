@@ -1,31 +1,47 @@
 //! Virtual threads: start, end, identity, yielding.
 
 use crate::call::Call;
+use crate::channels::mqueue;
 use crate::effect::{Effect, Outcome, Prepared, SegmentBase, Spawn};
 use crate::fs::flush_all;
-use crate::handlers::futex;
+use crate::handlers::processes::Making;
+use crate::handlers::{futex, processes};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::net::observe::Observation;
 use crate::object::{Object, Touch};
 use crate::thread::{Thread, Tid};
-use syscalls::Errno;
+use syscalls::{Errno, Sysno};
 
 /// What every thread of one process shares; less than this is not a thread.
 const THREAD_FLAGS: i32 = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
 /// Bounds what a runaway program can make us hold.
 const MAX_THREADS: usize = 4096;
 
-pub fn prepare_clone(cx: &mut Cx, _: &Call) -> Prepared {
-    Prepared::visible(vec![Touch::write(Object::Thread(cx.model.next_tid))])
+pub fn prepare_clone(cx: &mut Cx, call: &Call) -> Prepared {
+    let with_descriptor = call.sysno == Sysno::clone && call.int(0) & libc::CLONE_PIDFD != 0;
+    prepare_new(cx, with_descriptor)
+}
+
+/// A new thread or process, perhaps one that its maker gets a descriptor of.
+pub(super) fn prepare_new(cx: &Cx, with_descriptor: bool) -> Prepared {
+    let mut touches = vec![Touch::write(Object::Thread(cx.model.next_tid))];
+    if with_descriptor {
+        touches.push(Touch::write(Object::FdTable));
+    }
+    Prepared::visible(touches)
 }
 
 /// `clone(flags, stack, parent_tid, child_tid, tls)`: x86-64 order.
 pub fn clone(cx: &mut Cx, call: &Call) -> Outcome {
     let [flags, stack, parent_tid, child_tid, tls, _] = call.args;
     let flags = flags as i32;
+    if flags & libc::CLONE_THREAD == 0 {
+        let making = Making::new(u64::from(flags as u32), [stack, parent_tid, child_tid, tls]);
+        return processes::make(cx, &making);
+    }
     if flags & THREAD_FLAGS != THREAD_FLAGS {
-        return Ok(Effect::Unsupported(second_process(flags).to_owned()));
+        return Err(Errno::EINVAL);
     }
     if cx.model.threads.len() >= MAX_THREADS {
         return Err(Errno::EAGAIN);
@@ -52,19 +68,11 @@ pub fn clone(cx: &mut Cx, call: &Call) -> Outcome {
     }))
 }
 
-/// Why this stops the run, in the words of whoever wrote the program, and the way round.
-fn second_process(flags: i32) -> &'static str {
-    if flags & libc::CLONE_VFORK != 0 {
-        "it starts another program (as posix_spawn, system and popen do), and a second process is not modelled; \
-         do without that program, or let it run as a peer (--server, --client)"
-    } else {
-        "it forks, and a second process is not modelled; run it in one process (many servers have an option for that: \
-         in the foreground, no workers, threads instead of processes), or run the other process as a peer (--server, --client)"
-    }
-}
-
-pub fn prepare_exit(cx: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_exit(cx: &mut Cx, call: &Call) -> Prepared {
     let clear_tid = cx.thread().clear_tid;
+    if cx.model.threads.len() == 1 && !cx.model.is_single() {
+        return prepare_exit_group(cx, call);
+    }
     Prepared::visible(vec![
         Touch::write(Object::Thread(cx.tid)),
         Touch::write(Object::Memory(clear_tid)),
@@ -77,11 +85,16 @@ pub fn exit(cx: &mut Cx, call: &Call) -> Outcome {
     release_robust_list(cx);
     let clear_tid = cx.thread().clear_tid;
     cx.model.futexes.forget(tid);
-    cx.model.threads.remove(&tid);
-    for thread in cx.model.threads.values_mut() {
+    cx.model.ipc.thread_ended(tid);
+    mqueue::forget(cx.model, tid);
+    let Some(last) = cx.model.threads.remove(&tid) else {
+        return Err(Errno::ESRCH);
+    };
+    for thread in cx.model.all_threads_mut() {
         thread.yields_to.remove(&tid);
     }
     if cx.model.threads.is_empty() {
+        cx.model.threads.insert(tid, last);
         save_mappings(cx);
         return Ok(Effect::ExitProcess(call.int(0) & 0xff));
     }
@@ -92,8 +105,9 @@ pub fn exit(cx: &mut Cx, call: &Call) -> Outcome {
     Ok(Effect::ExitThread)
 }
 
-pub fn prepare_exit_group(_: &mut Cx, _: &Call) -> Prepared {
-    Prepared::visible(vec![Touch::write(Object::Everything)]).observing(Observation::Exit)
+pub fn prepare_exit_group(cx: &mut Cx, _: &Call) -> Prepared {
+    let touches = processes::ending_touches(cx);
+    Prepared::visible(touches).observing(Observation::Exit)
 }
 
 pub fn exit_group(cx: &mut Cx, call: &Call) -> Outcome {
@@ -105,6 +119,16 @@ pub fn exit_group(cx: &mut Cx, call: &Call) -> Outcome {
 /// file that cannot be read any more keeps what it had.
 fn save_mappings(cx: &mut Cx) {
     let _ = flush_all(cx);
+}
+
+/// The process in place ends: so do all its threads.
+pub fn leave_robust_lists(cx: &mut Cx) {
+    let caller = cx.tid;
+    for tid in cx.model.threads.keys().copied().collect::<Vec<_>>() {
+        cx.tid = tid;
+        release_robust_list(cx);
+    }
+    cx.tid = caller;
 }
 
 /// Marks every robust mutex of a dying thread as owner-died and wakes one waiter each, as the kernel's

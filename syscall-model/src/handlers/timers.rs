@@ -16,7 +16,7 @@ const MICRO: Nanos = 1_000;
 
 /// Timers belong to the process: with a second thread the order of calls on them matters.
 pub fn prepare(cx: &mut Cx, _: &Call) -> Prepared {
-    if cx.model.threads.len() < 2 {
+    if cx.model.is_alone() {
         return Prepared::invisible();
     }
     Prepared::visible(vec![Touch::write(Object::Clock)])
@@ -146,6 +146,15 @@ pub fn timer_create(cx: &mut Cx, call: &Call) -> Outcome {
     };
     // Before the timer exists, so that a bad address leaves none behind. But its number is used up by then.
     let asked = asked.and_then(|asked| Ok(cx.mem.write_u32(out, 0).map(|()| asked)?));
+    // There is no clock that could wake the machine up.
+    let is_alarm = matches!(clock, libc::CLOCK_REALTIME_ALARM | libc::CLOCK_BOOTTIME_ALARM);
+    let asked = asked.and_then(|asked| {
+        if is_alarm {
+            Err(Errno::EOPNOTSUPP)
+        } else {
+            Ok(asked)
+        }
+    });
     let asked = match asked {
         Ok(asked) => asked,
         Err(errno) => {

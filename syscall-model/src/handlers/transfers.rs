@@ -15,6 +15,7 @@ use crate::handlers::io::{self, MAX_RW_COUNT};
 use crate::memory::GuestMemoryExt;
 use crate::model::{Cx, Model};
 use crate::object::{Object, Touch};
+use crate::signals::Signals;
 use crate::wait::Wait;
 use syscalls::{Errno, Sysno};
 
@@ -307,6 +308,17 @@ fn plan_splice(cx: &Cx, call: &Call) -> Result<Plan, Errno> {
     })
 }
 
+fn nobody_reads(model: &Model, to: OfdId) -> bool {
+    match model.files.get(to).map(|output| &output.kind) {
+        Some(Kind::PipeWriter(pipe)) => model
+            .channels
+            .pipes
+            .get(pipe)
+            .is_some_and(|pipe| !pipe.reader_open),
+        _ => false,
+    }
+}
+
 fn same_pipe(one: &Kind, other: &Kind) -> bool {
     matches!((one, other), (Kind::PipeReader(a), Kind::PipeWriter(b)) if a == b)
 }
@@ -519,6 +531,11 @@ pub fn splice(cx: &mut Cx, call: &Call) -> Outcome {
         return Effect::ok();
     }
     let plan = plan_splice(cx, call)?;
+    // That nobody reads shows before it shows whether there is anything to read.
+    if nobody_reads(cx.model, plan.to.ofd) {
+        Signals::raise(cx.model, cx.tid, libc::SIGPIPE);
+        return Err(Errno::EPIPE);
+    }
     transfer(cx, &plan)
 }
 

@@ -1,5 +1,6 @@
 //! What a signal carries: the kernel's `siginfo_t`.
 
+use crate::processes::Ended;
 use syscalls::Errno;
 
 /// A signal with its `siginfo_t`, kept as the kernel keeps it: three words and a union of 32 bytes.
@@ -66,6 +67,14 @@ impl SigInfo {
         Self::new(signo, SI_TKILL).with_u32(0, pid).with_u32(4, uid)
     }
 
+    /// A message queue is no longer empty (`mq_notify`).
+    pub fn message(signo: i32, pid: u32, uid: u32, value: u64) -> Self {
+        Self {
+            code: libc::SI_MESGQ,
+            ..Self::queued(signo, pid, uid, value)
+        }
+    }
+
     /// Sent by `sigqueue`, with a value.
     pub fn queued(signo: i32, pid: u32, uid: u32, value: u64) -> Self {
         Self::new(signo, SI_QUEUE)
@@ -84,6 +93,26 @@ impl SigInfo {
         Self::new(signo, SI_TIMER)
             .with_u32(0, timer as u32)
             .with_u64(8, value)
+    }
+
+    /// A child has ended.
+    pub fn child(signo: i32, pid: u32, uid: u32, ended: Ended) -> Self {
+        let (code, status) = match ended {
+            Ended::Exited(status) => (libc::CLD_EXITED, status & 0xff),
+            Ended::Killed(signal) => (libc::CLD_KILLED, signal),
+        };
+        Self::new(signo, code)
+            .with_u32(0, pid)
+            .with_u32(4, uid)
+            .with_u32(8, status as u32)
+    }
+
+    /// A child has stopped or goes on (`code`), by this signal.
+    pub fn child_changed(code: i32, pid: u32, uid: u32, by: i32) -> Self {
+        Self::new(libc::SIGCHLD, code)
+            .with_u32(0, pid)
+            .with_u32(4, uid)
+            .with_u32(8, by as u32)
     }
 
     /// A fault at `addr`.
@@ -161,7 +190,12 @@ impl SigInfo {
                 put(44, &(self.value() as i32).to_le_bytes());
                 put(48, &self.value().to_le_bytes());
             }
-            // Faults are the only ones with a positive code below SI_KERNEL that we make.
+            code if code > 0 && self.signo == libc::SIGCHLD => {
+                put(12, &self.pid().to_le_bytes());
+                put(16, &self.uid().to_le_bytes());
+                put(40, &self.u32_at(8).to_le_bytes());
+            }
+            // Faults are the only others with a positive code below SI_KERNEL that we make.
             code if code > 0 && code != SI_KERNEL => put(72, &self.addr().to_le_bytes()),
             _ => {
                 put(12, &self.pid().to_le_bytes());

@@ -200,7 +200,7 @@ fn exec_keeps_ignored_and_pending_signals_and_drops_handlers() {
     thread.altstack = (1, 4096, 0);
     kill(&mut kernel, libc::SIGUSR1);
     Signals::raise(&mut kernel.model, MAIN, libc::SIGUSR1);
-    kernel.model.exec(b"/bin/other");
+    kernel.model.exec(Kernel::MAIN, b"/bin/other");
     let signals = &kernel.model.signals;
     assert_eq!(signals.action(libc::SIGUSR1), Action::default());
     assert_eq!(signals.action(libc::SIGUSR2).handler, SIG_IGN);

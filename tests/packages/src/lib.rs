@@ -1,4 +1,5 @@
 //! Debian packages the tests need: installed once if they are missing. A crate of its own, for the tests of crates that know nothing of the others.
+#![forbid(unsafe_code)]
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};

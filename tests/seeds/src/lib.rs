@@ -3,6 +3,7 @@
 //! `cargo test` tries the same cases everywhere and every time: a change that breaks something is told apart from a case that nobody had tried. Fresh
 //! cases are the business of a campaign (`cargo run --release -p tracefork-tests --bin campaign`), which runs the same tests with [`VARIABLE`] set
 //! to one seed after the other. Setting it by hand repeats what a campaign has found.
+#![forbid(unsafe_code)]
 
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed};
 

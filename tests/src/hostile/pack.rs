@@ -29,7 +29,7 @@ pub fn trace(plain: &[u8]) -> Vec<u8> {
 /// A trace file with this body.
 pub fn trace_of_body(body: &[u8]) -> Vec<u8> {
     let mut file = b"TRACEFORK\n".to_vec();
-    file.extend(tracefork::trace::format::VERSION.to_le_bytes());
+    file.extend(trace::format::VERSION.to_le_bytes());
     file.extend(blake3::hash(body).as_bytes());
     file.extend(body);
     file

@@ -4,26 +4,26 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use hooks::{ModuleRole, Preempt, scan_bytes};
 use peers::{Address, PeerState, PeerWorld, Readable};
-use tracefork::hooks::{ModuleRole, Preempt, scan_bytes};
-use tracefork::show::{self, View};
-use tracefork::sweep::baseline::Baseline;
-use tracefork::sweep::merge::{Allowed, merge};
-use tracefork::sweep::{Plan, Selection, Source};
-use tracefork::symbols::{Mapping, Symbolizer, UnwindRegs};
-use tracefork::trace::format;
+use sweep::baseline::Baseline;
+use sweep::merge::{Allowed, merge};
+use sweep::{Plan, Selection, Source};
+use symbols::{Mapping, Symbolizer, UnwindRegs};
+use trace::format;
+use views::View;
 
 /// A trace, and all that can be shown of it without executing it.
 pub fn trace(file: &[u8]) -> Result<(), String> {
     let trace = format::decode(file).map_err(|failure| failure.to_string())?;
     let view = View::of(&trace);
-    let page = show::html(&view).map_err(|failure| failure.to_string())?;
-    let shown = [show::mermaid(&view), show::shiviz(&view), page];
-    let events = show::chrome_trace(&view).to_string();
-    let capture = show::pcap(&trace);
-    let table = tracefork::check::counterexample::table(&trace);
+    let page = views::html(&view).map_err(|failure| failure.to_string())?;
+    let shown = [views::mermaid(&view), views::shiviz(&view), page];
+    let events = views::chrome_trace(&view).to_string();
+    let capture = views::pcap(&trace);
+    let table = views::table(&trace);
     std::hint::black_box((shown, events, capture.file.len(), table));
-    let _ = tracefork::network::Peers::recorded(&trace.communication);
+    let _ = session::network::Peers::recorded(&trace.communication);
     trace.inputs.changed_files();
     // What was read can be written and read again.
     let again = format::encode(&trace).map_err(|failure| failure.to_string())?;
@@ -109,7 +109,8 @@ pub fn sweep(file: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(file).into_owned();
     let source = Source::new(Path::new("sweep.toml"), text);
     let selection = Selection::default();
-    let plan = Plan::make(&source, &selection).map_err(|failure| failure.to_string())?;
+    let plan = Plan::make(&source, &selection, &tracefork::cli::settings::schema())
+        .map_err(|failure| failure.to_string())?;
     std::hint::black_box(plan.hash());
     Ok(())
 }

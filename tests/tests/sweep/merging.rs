@@ -169,7 +169,7 @@ fn missing_duplicate_and_damaged_parts_are_refused() {
     fs::remove_file(bench.path(&two)).expect("is there");
     fs::write(bench.path(ONE).join("results.json"), &one).expect("is written");
     // There is a journal, so this was a part once.
-    refused(&bench, &["tracefork-sweep"], "this part has not come to its end");
+    refused(&bench, &["tracefork-sweep"], "this part did not finish");
 }
 
 /// By the hash of the name it cannot be told how large a part is; but together they must be the whole.
@@ -213,11 +213,11 @@ fn a_part_that_runs_or_was_killed_is_not_taken_for_its_earlier_result() {
         );
         is_running(&bench.path("bad"))
     });
-    refused(&bench, &["tracefork-sweep"], "this part has not come to its end");
+    refused(&bench, &["tracefork-sweep"], "this part did not finish");
     child.0.kill().expect("can be killed");
     child.0.wait().expect("ends");
     wait_until(GRACE, "gone", || !is_running(&bench.path("bad")));
-    refused(&bench, &["tracefork-sweep"], "this part has not come to its end");
+    refused(&bench, &["tracefork-sweep"], "this part did not finish");
     merged(&bench, &["--allow-missing", "tracefork-sweep"], 3);
     bench.program("lock_order_fixed", "bad");
     bench

@@ -19,6 +19,10 @@ fn execve(kernel: &mut Kernel, path: &str) -> Outcome {
         .file("/bin/dash", 0o755, b"\x7fELF")
         .file("/bin/notes", 0o644, b"text")
         .file("/bin/garbage", 0o755, b"text")
+        .file("/bin/script", 0o755, b"#! /bin/sh  -e -u \ntrue\n")
+        .file("/bin/outer", 0o755, b"#!/bin/script\n")
+        .file("/bin/lost", 0o755, b"#!/bin/none\n")
+        .file("/bin/circle", 0o755, b"#!/bin/circle\n")
         .link("/bin/sh", "dash");
     let mut terminated = path.as_bytes().to_vec();
     terminated.push(0);
@@ -57,7 +61,34 @@ fn what_cannot_run_is_refused() {
     assert_eq!(execve(&mut kernel, "/bin/garbage"), Err(Errno::ENOEXEC));
     assert_eq!(execve(&mut kernel, "/bin"), Err(Errno::EACCES));
     assert_eq!(execve(&mut kernel, "/bin/sh/x"), Err(Errno::ENOTDIR));
+    assert_eq!(execve(&mut kernel, "/bin/lost"), Err(Errno::ENOENT));
+    assert_eq!(execve(&mut kernel, "/bin/circle"), Err(Errno::ELOOP));
+}
+
+#[test]
+fn a_program_with_threads_may_be_replaced() {
+    let mut kernel = Kernel::new();
     kernel.thread();
-    let outcome = execve(&mut kernel, "/bin/sh");
-    assert!(matches!(outcome, Ok(Effect::Unsupported(_))));
+    assert!(matches!(execve(&mut kernel, "/bin/sh"), Ok(Effect::Exec(_))));
+}
+
+#[test]
+fn the_interpreter_of_a_script_runs() {
+    let mut kernel = Kernel::new();
+    let Ok(Effect::Exec(exec)) = execve(&mut kernel, "/bin/script") else {
+        panic!("it runs")
+    };
+    let words =
+        |words: &[&str]| -> Vec<Vec<u8>> { words.iter().map(|word| word.as_bytes().to_vec()).collect() };
+    assert_eq!(exec.path, b"/bin/sh");
+    assert_eq!(exec.argv, words(&["/bin/sh", "-e -u", "/bin/script"]));
+    assert_eq!(exec.script.as_deref(), Some(&b"/bin/script"[..]));
+    let Ok(Effect::Exec(exec)) = execve(&mut kernel, "/bin/outer") else {
+        panic!("it runs")
+    };
+    assert_eq!(
+        exec.argv,
+        words(&["/bin/sh", "-e -u", "/bin/script", "/bin/outer"])
+    );
+    assert_eq!(exec.script.as_deref(), Some(&b"/bin/outer"[..]));
 }

@@ -167,7 +167,7 @@ fn exec_deletes_posix_timers_and_keeps_the_alarm() {
     let id = create(&mut kernel, 40, libc::SIGEV_SIGNAL, 0).unwrap();
     arm(&mut kernel, id, 0, 1, 0);
     kernel.call(Sysno::alarm, &[9]).unwrap();
-    kernel.model.exec(b"/bin/other");
+    kernel.model.exec(Kernel::MAIN, b"/bin/other");
     assert!(kernel.model.timers.posix.is_empty());
     assert_eq!(
         kernel.model.next_deadline(),

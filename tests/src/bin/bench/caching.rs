@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use session::Session;
+use session::network::Peers;
 use syscall_model::{Pending, Sysno};
-use tracefork::network::Peers;
-use tracefork::session::Session;
 use tracefork_tests::guests;
 
 use crate::bare::BareTask;

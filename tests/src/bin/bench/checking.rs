@@ -1,10 +1,10 @@
 //! What `tracefork check` costs.
 
 use anyhow::{Context, Result, anyhow, ensure};
+use checker::system::Mark;
+use checker::{CheckSystem, CheckpointChoice};
 use explore::{Choice, Config, Limits, Search, SearchResult, System};
-use tracefork::check::system::Mark;
-use tracefork::check::{CheckSystem, CheckpointChoice};
-use tracefork::cores::Core;
+use session::cores::Core;
 use tracefork_tests::guests;
 
 use crate::bare::BareTask;

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
-use tracefork::schedule::RandomScheduler;
-use tracefork::session::Session;
-use tracefork::trace::End;
+use session::Session;
+use session::schedule::RandomScheduler;
+use trace::End;
 
 use crate::bare::BareTask;
 use crate::report::{Aim, Row};
@@ -37,7 +37,7 @@ pub fn computing(effort: &Effort) -> Result<Vec<Row>> {
 
 fn supervised(subject: &Subject) -> Result<()> {
     let mut scheduler = RandomScheduler::new(0);
-    let execution = well(tracefork::execution::run(
+    let execution = well(session::execution::run(
         subject.options()?,
         &mut scheduler,
         u64::MAX,

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
+use checker::{CheckSystem, CheckpointChoice, Judge};
+use failure::Failure;
+use hooks::Preempt;
+use session::cores::Core;
+use session::program::Program;
+use session::{Options, Session};
 use std::sync::OnceLock;
 use syscall_model::Config;
-use tracefork::check::{CheckSystem, CheckpointChoice, Judge};
-use tracefork::cores::Core;
-use tracefork::error::Failure;
-use tracefork::hooks::Preempt;
-use tracefork::program::Program;
-use tracefork::session::{Options, Session};
 use tracefork_tests::{ENVIRONMENT, guests};
 
 /// A program with its arguments.
@@ -47,13 +47,13 @@ impl Subject {
         let path = self.program.to_str().context("the guest's path is text")?;
         let argv = std::iter::once(path).chain(self.args.iter().map(String::as_str));
         Ok(Options {
-            peers: tracefork::network::Peers::default(),
-            inputs: tracefork::session::Inputs::default(),
-            bounds: tracefork::session::Bounds::default(),
+            peers: session::network::Peers::default(),
+            inputs: session::Inputs::default(),
+            bounds: session::Bounds::default(),
             confine: true,
             walk: None,
-            atomics: tracefork::symbols::Atomics::default(),
-            plans: tracefork::hooks::PlanCache::default(),
+            atomics: symbols::Atomics::default(),
+            plans: hooks::PlanCache::default(),
             program: well(Program::find(self.program.as_os_str(), Path::new("/")))?,
             argv: argv.map(|arg| arg.as_bytes().to_vec()).collect(),
             env: ENVIRONMENT

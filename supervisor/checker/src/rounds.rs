@@ -1,0 +1,80 @@
+//! Walks and searches in turn: what walks find is searched with, and what a search finds out sends walks out again.
+
+use super::CheckSystem;
+use super::scout::Scout;
+use super::stages;
+use explore::{Config, SearchResult};
+use failure::Failure;
+use session::network::Peers;
+use session::{Bounds, Options};
+
+/// Searches that are made with what walks have found after the one before.
+const ROUNDS: u32 = 3;
+
+/// How a check goes about it.
+pub struct Rounds<'a> {
+    /// The searches of each round.
+    pub stages: &'a [Config],
+    /// When a search is broken off.
+    pub bounds: &'a Bounds,
+    /// Walks are made at all.
+    pub is_scouted: bool,
+    /// Other programs are listening.
+    pub has_peers: bool,
+}
+
+impl Rounds<'_> {
+    /// Makes the walks and searches. What the last search parked at is in the options afterwards.
+    pub fn run(
+        &self,
+        options: &mut Options,
+        scout: &mut Scout,
+        search: &dyn Fn(&Options, Config) -> SearchResult<CheckSystem>,
+    ) -> Result<SearchResult<CheckSystem>, Failure> {
+        // Walks ask nobody anything: with peers they are made when a search has found out what these say.
+        if self.is_scouted && !self.has_peers {
+            scout.walk(&Peers::nobody());
+        }
+        for round in 1.. {
+            options.watched = scout.watched();
+            let bounded = Options {
+                bounds: self.bounds.clone(),
+                ..options.clone()
+            };
+            // With a bound it is not known yet whether what walks have met is within it.
+            let is_bounded = self.stages.iter().any(|stage| stage.bound_preemptions.is_some());
+            let known = if is_bounded { 0 } else { scout.met().len() };
+            let mut begins_anew = Ok(false);
+            let between = |result: &SearchResult<CheckSystem>| {
+                if options.peers.in_use() {
+                    begins_anew = self.finds_more(round, options, scout, result);
+                }
+                !matches!(begins_anew, Ok(false))
+            };
+            let Some(result) = stages::run(self.stages, known, |config| search(&bounded, config), between)
+            else {
+                break;
+            };
+            if !(begins_anew? || self.finds_more(round, options, scout, &result)?) {
+                return Ok(result);
+            }
+        }
+        Err(Failure::internal("there is nothing to search"))
+    }
+
+    /// Sends walks out again, if a search with this result gives reason to. Returns whether there is more to park at than before.
+    fn finds_more(
+        &self,
+        round: u32,
+        options: &Options,
+        scout: &mut Scout,
+        result: &SearchResult<CheckSystem>,
+    ) -> Result<bool, Failure> {
+        // Steps that do more than they announce are a sign of memory that is shared; and where some is, there may be more.
+        let may_be_more = !result.learned.is_empty() || !options.watched.is_empty() || options.peers.in_use();
+        let is_decided = !result.violations.is_empty() || !scout.met().is_empty();
+        let is_open = !is_decided && result.failure.is_none() && !self.bounds.is_over();
+        let is_due = self.is_scouted && may_be_more && is_open && round < ROUNDS;
+        Ok(is_due && scout.walk(&options.peers.recorded_so_far()?))
+    }
+}

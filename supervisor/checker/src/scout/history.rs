@@ -1,0 +1,472 @@
+//! What happened before what in a walk: vector clocks, and the last accesses to each byte.
+
+use super::race::{Race, Side, access};
+use super::{Findings, Known};
+use explore::{Access, Footprint};
+use hooks::{Place, Watched};
+use session::{Event, Session, Watching};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+use syscall_model::{Pending, Tid};
+
+const WORD: u64 = 8;
+/// Words of one access that are looked at.
+const MOST_WORDS: u64 = 1 << 13;
+
+/// How far each thread has come, as another one knows it.
+type Clock = BTreeMap<Tid, u32>;
+
+fn join(clock: &mut Clock, other: &Clock) {
+    for (&tid, &time) in other {
+        let known = clock.entry(tid).or_insert(0);
+        *known = (*known).max(time);
+    }
+}
+
+/// How far threads have come, and who knows of it by what.
+#[derive(Clone, Default)]
+struct Order {
+    clocks: BTreeMap<Tid, Clock>,
+    /// What whoever wrote an object last had seen.
+    objects: HashMap<u64, Clock>,
+    /// Threads that have ended and were not waited for, by handle.
+    ended: HashMap<u64, Clock>,
+}
+
+impl Order {
+    fn tick(&mut self, tid: Tid) {
+        *self.clocks.entry(tid).or_default().entry(tid).or_insert(0) += 1;
+    }
+
+    /// An operation that others may be ordered by: whoever looks at an object comes after whoever wrote it. That somebody has looked before puts nobody in
+    /// order: a thread that waits for the end of another one has not been waited for by it.
+    fn synchronised(&mut self, tid: Tid, footprint: &Footprint) {
+        let clock = self.clocks.entry(tid).or_default();
+        for (object, access) in footprint.accesses() {
+            let written = self.objects.entry(*object).or_default();
+            join(clock, written);
+            if *access == Access::Write {
+                written.clone_from(clock);
+            }
+        }
+    }
+
+    /// An atomic load or store: whoever loads comes after those who stored, but a store comes after nobody.
+    fn atomic_access(&mut self, tid: Tid, footprint: &Footprint) {
+        let clock = self.clocks.entry(tid).or_default();
+        for (object, access) in footprint.accesses() {
+            let written = self.objects.entry(*object).or_default();
+            match access {
+                Access::Write => join(written, clock),
+                _ => join(clock, written),
+            }
+        }
+    }
+
+    fn ended(&mut self, tid: Tid, handle: Option<u64>) {
+        let Some(clock) = self.clocks.remove(&tid) else {
+            return;
+        };
+        match handle {
+            Some(handle) => drop(self.ended.insert(handle, clock)),
+            None => self.clocks.values_mut().for_each(|other| join(other, &clock)),
+        }
+    }
+
+    /// A thread waits for the one with this handle; if that has not ended, it will be seen to wait.
+    fn joined(&mut self, waiter: Tid, handle: u64) {
+        if let Some(clock) = self.ended.remove(&handle) {
+            join(self.clocks.entry(waiter).or_default(), &clock);
+        }
+    }
+
+    /// Does a thread know of what another one did at this time?
+    fn knows(&self, tid: Tid, other: Tid, time: u32) -> bool {
+        let clock = self.clocks.get(&tid);
+        clock.and_then(|clock| clock.get(&other)).copied().unwrap_or(0) >= time
+    }
+}
+
+/// An access of a thread to some bytes of a word.
+#[derive(Clone, Debug)]
+struct Earlier {
+    tid: Tid,
+    time: u32,
+    side: Side,
+    own_stack: bool,
+    /// One bit for each byte.
+    bytes: u8,
+    is_atomic: bool,
+    held: Arc<BTreeSet<u64>>,
+}
+
+/// One access while it is compared with the earlier ones.
+struct Now<'a> {
+    tid: Tid,
+    time: u32,
+    side: Side,
+    own_stack: bool,
+    span: &'a Range<u64>,
+    is_atomic: bool,
+    held: Arc<BTreeSet<u64>>,
+}
+
+/// What a walk has seen.
+#[derive(Clone, Default)]
+pub struct History {
+    order: Order,
+    /// The same without the locks of the C library. Who was first to take one is an accident of the schedule: accesses that only this orders, and that no lock
+    /// excludes from each other, are as good as unordered in another schedule.
+    without_locks: Order,
+    /// The locks that each thread holds.
+    held: BTreeMap<Tid, Arc<BTreeSet<u64>>>,
+    words: BTreeMap<u64, Vec<Earlier>>,
+}
+
+impl History {
+    /// A thread is about to make its step.
+    pub fn before_step(&mut self, session: &Session, tid: Tid, known: &mut Known, found: &mut Findings) {
+        self.order.tick(tid);
+        self.without_locks.tick(tid);
+        if session.model().thread(tid).pending == Pending::Start
+            && let Some(region) = session.own_region(tid)
+        {
+            // Another thread may have had this stack before.
+            self.renewed(&session.name_of(tid, &region));
+        }
+        if let Some((span, site)) = session.atomic_object(tid) {
+            self.atomic_instruction(session, tid, site, &span, known, found);
+            return self.synchronised(session, tid);
+        }
+        let Some(watching) = session.watching(tid) else {
+            return self.synchronised(session, tid);
+        };
+        if known.is_watched(watching.place) && !known.stacks.knows(watching.place) {
+            known.stacks.see(session, tid, watching.place);
+        }
+        note_freed(session, tid, &watching, known, found);
+        let is_atomic = self.accessed(session, tid, &watching, known, found);
+        if is_atomic {
+            self.atomic_access(tid, &session.footprint(tid));
+        }
+        // What is done inside of a function like `pthread_once` comes before what its next caller does.
+        self.atomic_access(tid, &session.inside(tid));
+    }
+
+    /// What happened in the rest of its step.
+    pub fn after_step(
+        &mut self,
+        session: &Session,
+        tid: Tid,
+        events: Vec<Event>,
+        known: &mut Known,
+        found: &mut Findings,
+    ) {
+        for event in events {
+            match event {
+                Event::Joins { waiter, handle } => self.joined(waiter, handle),
+                Event::Renewed(range) => self.renewed(&session.name_of(tid, &range)),
+                Event::Accesses(watching) => {
+                    if self.order.clocks.contains_key(&tid) {
+                        note_freed(session, tid, &watching, known, found);
+                        self.accessed(session, tid, &watching, known, found);
+                    }
+                }
+            }
+        }
+    }
+
+    fn synchronised(&mut self, session: &Session, tid: Tid) {
+        let footprint = session.footprint(tid);
+        self.order.synchronised(tid, &footprint);
+        let Some((lock, takes)) = session.lock_step(tid) else {
+            return self.without_locks.synchronised(tid, &footprint);
+        };
+        let held = Arc::make_mut(self.held.entry(tid).or_default());
+        if takes {
+            held.insert(lock);
+        } else {
+            held.remove(&lock);
+        }
+    }
+
+    fn atomic_access(&mut self, tid: Tid, footprint: &Footprint) {
+        self.order.atomic_access(tid, footprint);
+        self.without_locks.atomic_access(tid, footprint);
+    }
+
+    /// Whoever waits for a thread that has ended already need not make a call for that. Where this is not seen, its end comes before all that
+    /// others do from now on; that it does not where nobody waits is for another walk to show, in which it ends later.
+    pub fn ended(&mut self, tid: Tid, handle: Option<u64>, joins_are_seen: bool) {
+        let handle = handle.filter(|_| joins_are_seen);
+        self.order.ended(tid, handle);
+        self.without_locks.ended(tid, handle);
+        self.held.remove(&tid);
+    }
+
+    fn joined(&mut self, waiter: Tid, handle: u64) {
+        self.order.joined(waiter, handle);
+        self.without_locks.joined(waiter, handle);
+    }
+
+    /// The memory is new: what was done to it belongs to something else.
+    fn renewed(&mut self, range: &Range<u64>) {
+        let words: Vec<u64> = self
+            .words
+            .range(range.start & !(WORD - 1)..range.end)
+            .map(|(word, _)| *word)
+            .collect();
+        for word in words {
+            self.words.remove(&word);
+        }
+    }
+
+    /// What an atomic instruction works on is an atomic object, for plain loads and stores as well (the release of a spin lock).
+    fn atomic_instruction(
+        &mut self,
+        session: &Session,
+        tid: Tid,
+        site: u64,
+        span: &Range<u64>,
+        known: &mut Known,
+        found: &mut Findings,
+    ) {
+        if !known.watched.is_atomic(span) {
+            let named = session.name_of(tid, span);
+            let words = self.words.range(named.start & !(WORD - 1)..named.end);
+            // Plain accesses before this one were not taken for what they are.
+            found.has_learned |= words
+                .flat_map(|(_, earlier)| earlier)
+                .any(|earlier| earlier.tid != tid);
+        }
+        known.watched.atomic.extend(span.clone());
+        let watching = Watching {
+            place: Place::Atomic(site),
+            spans: vec![(span.clone(), true)],
+            own_stack: false,
+            frees: false,
+        };
+        note_freed(session, tid, &watching, known, found);
+        self.accessed(session, tid, &watching, known, found);
+    }
+
+    /// Compares an access with those before it, and remembers it. Returns whether it is atomic.
+    fn accessed(
+        &mut self,
+        session: &Session,
+        tid: Tid,
+        watching: &Watching,
+        known: &mut Known,
+        found: &mut Findings,
+    ) -> bool {
+        let clock = self.order.clocks.get(&tid);
+        let time = clock.and_then(|clock| clock.get(&tid)).copied().unwrap_or(0);
+        let mut any_atomic = false;
+        for (span, writes) in &watching.spans {
+            let mut now = Now {
+                tid,
+                time,
+                side: Side {
+                    place: watching.place,
+                    writes: *writes,
+                    frees: watching.frees,
+                },
+                own_stack: watching.own_stack,
+                span,
+                is_atomic: known.is_atomic(watching.place, span),
+                held: self.held.get(&tid).cloned().unwrap_or_default(),
+            };
+            if session
+                .stack_owner(tid, span.start)
+                .is_some_and(|owner| owner != tid)
+            {
+                lend(span, known, found);
+            }
+            let first = span.start & !(WORD - 1);
+            for word in (first..span.end).step_by(WORD as usize).take(MOST_WORDS as usize) {
+                self.accessed_word(session, word, &mut now, known, found);
+            }
+            any_atomic |= now.is_atomic;
+        }
+        any_atomic
+    }
+
+    fn accessed_word(
+        &mut self,
+        session: &Session,
+        word: u64,
+        now: &mut Now,
+        known: &mut Known,
+        found: &mut Findings,
+    ) {
+        let bytes = bytes_of(now.span, word);
+        let name = session.model().memory_name(now.tid, word);
+        let earlier = self.words.entry(name).or_default();
+        for other in earlier.iter_mut() {
+            let conflicts =
+                other.tid != now.tid && other.bytes & bytes != 0 && (other.side.writes || now.side.writes);
+            if !conflicts {
+                continue;
+            }
+            if !self.order.knows(now.tid, other.tid, other.time) {
+                unordered(session, word, other, now, known, found);
+            } else if !self.without_locks.knows(now.tid, other.tid, other.time)
+                && other.held.is_disjoint(&now.held)
+            {
+                known.doubtful.extend([other.side.place, now.side.place]);
+            }
+        }
+        let is_replaced = |other: &Earlier| {
+            other.tid == now.tid && other.side.writes == now.side.writes && other.bytes & !bytes == 0
+        };
+        earlier.retain(|other| !is_replaced(other));
+        earlier.push(Earlier {
+            tid: now.tid,
+            time: now.time,
+            side: now.side,
+            own_stack: now.own_stack,
+            bytes,
+            is_atomic: now.is_atomic,
+            held: Arc::clone(&now.held),
+        });
+    }
+}
+
+/// The bytes of a word that are in a span, one bit for each.
+fn bytes_of(span: &Range<u64>, word: u64) -> u8 {
+    (0..WORD)
+        .filter(|byte| span.contains(&(word + byte)))
+        .fold(0, |mask, byte| mask | 1 << byte)
+}
+
+/// The memory of another thread's stack: from now on its owner's accesses to it count.
+fn lend(span: &Range<u64>, known: &mut Known, found: &mut Findings) {
+    let words = (span.start & !(WORD - 1)..span.end).step_by(WORD as usize);
+    for word in words.take(MOST_WORDS as usize) {
+        found.has_learned |= known.lent.insert(word);
+    }
+}
+
+/// Two accesses that conflict and that nothing orders.
+fn unordered(
+    session: &Session,
+    word: u64,
+    other: &mut Earlier,
+    now: &mut Now,
+    known: &mut Known,
+    found: &mut Findings,
+) {
+    let shared = other.bytes & bytes_of(now.span, word);
+    let start = word + u64::from(shared.trailing_zeros());
+    let span = start..word + WORD - u64::from(shared.leading_zeros());
+    for (side, is_atomic) in [(other.side, &mut other.is_atomic), (now.side, &mut now.is_atomic)] {
+        if !*is_atomic && known.finds_atomic(session, side.place, &span) {
+            *is_atomic = true;
+            found.has_learned = true;
+        }
+    }
+    if known.is_in_lock(session, other.side.place) || known.is_in_lock(session, now.side.place) {
+        return;
+    }
+    let are_atomic = other.is_atomic && now.is_atomic;
+    let mut sites = Watched::default();
+    for (side, own_stack) in [(other.side, other.own_stack), (now.side, now.own_stack)] {
+        add_site(&mut sites, side.place, own_stack);
+    }
+    for (side, is_atomic) in [(other.side, other.is_atomic), (now.side, now.is_atomic)] {
+        // A sequentially consistent store is an instruction of its own kind.
+        if let (true, true, Place::Instruction(_)) = (is_atomic, side.writes, side.place) {
+            let weak = known.weak.entry(side.place);
+            weak.or_insert_with(|| session.place(side.place.lookup()));
+        }
+    }
+    if are_atomic {
+        found.atomic_sites.merge(sites);
+        return;
+    }
+    found.sites.merge(sites);
+    known.stacks.see(session, now.tid, now.side.place);
+    let mut sides = [other.side, now.side];
+    sides.sort();
+    if found.named.insert((sides, false)) {
+        let race = Race {
+            object: name_of(session, now.tid, span.start),
+            accesses: [access(session, &sides[0]), access(session, &sides[1])],
+            is_use_after_free: false,
+            may_be_atomic: sides
+                .iter()
+                .any(|side| !session.is_informed_at(side.place.lookup())),
+        };
+        found.races.push((race, sides));
+    }
+}
+
+/// A thread touches memory that was freed.
+fn note_freed(session: &Session, tid: Tid, watching: &Watching, known: &mut Known, found: &mut Findings) {
+    for (span, writes) in &watching.spans {
+        let is_in = |freed: &&session::Freed| span.start < freed.range.end && freed.range.start < span.end;
+        let Some(freed) = session.freed(tid).iter().find(is_in) else {
+            continue;
+        };
+        let site = session.freed_site(freed);
+        let sides = [
+            Side {
+                place: Place::Call(site),
+                writes: true,
+                frees: true,
+            },
+            Side {
+                place: watching.place,
+                writes: *writes,
+                frees: watching.frees,
+            },
+        ];
+        for side in &sides {
+            add_site(&mut found.atomic_sites, side.place, watching.own_stack);
+        }
+        if found.named.insert((sides, true)) {
+            let mut accesses = [access(session, &sides[0]), access(session, &sides[1])];
+            accesses[0].stack = session.freed_stack(freed);
+            let race = Race {
+                object: format!(
+                    "{} freed bytes{}",
+                    freed.range.end - freed.range.start,
+                    match span.start.saturating_sub(freed.range.start) {
+                        0 => String::new(),
+                        offset => format!(" at +{offset}"),
+                    }
+                ),
+                accesses,
+                is_use_after_free: true,
+                may_be_atomic: false,
+            };
+            known.uses.push((race, sides));
+        }
+    }
+}
+
+fn add_site(sites: &mut Watched, place: Place, own_stack: bool) {
+    match place {
+        Place::Instruction(site) => {
+            sites.instructions.insert(site);
+            if own_stack {
+                sites.own_stack.insert(site);
+            }
+        }
+        Place::Call(site) => drop(sites.calls.insert(site)),
+        // These are parking points already; a system call, if others can see it.
+        Place::Atomic(_) | Place::Kernel(_) => {}
+    }
+}
+
+/// What an address is called.
+fn name_of(session: &Session, tid: Tid, address: u64) -> String {
+    session
+        .objects()
+        .name(address)
+        .unwrap_or_else(|| match session.stack_owner(tid, address) {
+            Some(owner) => format!("a variable on the stack of thread {owner}"),
+            None => format!("{address:#x}"),
+        })
+}

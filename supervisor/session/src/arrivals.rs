@@ -1,0 +1,216 @@
+//! What has arrived when a thread looks: a choice.
+//!
+//! An operation that can tell what has arrived from peers has alternatives (`syscall_model::net::observe`): here they get their numbers, are made
+//! true before the operation is performed, and are put into words.
+
+use super::{Alternative, Session};
+use explore::Footprint;
+use failure::Failure;
+use syscall_model::channels::ChannelId;
+use syscall_model::channels::socket::Link;
+use syscall_model::net::flight::{Cargo, Thing};
+use syscall_model::net::observe::{self, Landing, Way};
+use syscall_model::{Pending, Tid, WaitFor};
+
+/// The number of an alternative, by its place in the list. The first, that all has arrived, has the number of operations without alternatives.
+fn number(index: usize) -> u32 {
+    match index as u32 {
+        0 => Alternative::Plain.number(),
+        way => Alternative::Arrival(way).number(),
+    }
+}
+
+impl Session {
+    /// The alternatives that the next operation of a thread has, by number. Just one if it cannot tell.
+    pub fn alternatives(&self, tid: Tid) -> Vec<u32> {
+        let count = self.ways(tid).len().max(1);
+        (0..count).map(number).collect()
+    }
+
+    /// What may have arrived when this thread performs its operation.
+    fn ways(&self, tid: Tid) -> Vec<Way> {
+        if self.model.channels.flights().is_empty() {
+            return Vec::new();
+        }
+        let thread = self.model.thread(tid);
+        // A handler comes first.
+        if !matches!(thread.pending, Pending::Call(_)) || self.model.signals.deliverable(thread).is_some() {
+            return Vec::new();
+        }
+        let Some(context) = self.contexts.get(&tid) else {
+            return Vec::new();
+        };
+        if let Some(observation) = &context.observes {
+            return observe::ways(&self.model, observation);
+        }
+        match (&context.look, thread.wait.as_ref().map(|wait| &wait.on)) {
+            (Some(WaitFor::Ready(on)), _) => observe::ways_to_be_ready(&self.model, tid, on, true),
+            (None, Some(WaitFor::Ready(on))) => observe::ways_to_be_ready(&self.model, tid, on, false),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Does the next operation of a thread receive what comes to this socket, or look whether something has come? Nobody else can tell what happens to it before.
+    pub(super) fn somebody_receives_at(&self, id: ChannelId) -> bool {
+        self.model.tids().into_iter().any(|tid| {
+            let Some(context) = self.contexts.get(&tid) else {
+                return false;
+            };
+            let wait = self.model.thread(tid).wait.as_ref().map(|wait| &wait.on);
+            match (&context.observes, &context.look, wait) {
+                (Some(observation), _, _) => observation.socket() == Some(id),
+                (None, Some(WaitFor::Ready(on)), _) | (None, None, Some(WaitFor::Ready(on))) => {
+                    observe::looks_at(&self.model, on, id)
+                }
+                _ => false,
+            }
+        })
+    }
+
+    /// Where arrivals change what the next operation of a thread does.
+    pub(super) fn and_arrivals(&self, tid: Tid, footprint: Footprint) -> Footprint {
+        if self.model.channels.flights().is_empty() {
+            return footprint;
+        }
+        let Some(context) = self.contexts.get(&tid) else {
+            return footprint;
+        };
+        let wait = self.model.thread(tid).wait.as_ref().map(|wait| &wait.on);
+        let on = match (&context.observes, &context.look, wait) {
+            // It takes what it sees: its footprint says so. But what it does even if no peer answers, it does to what may be broken.
+            (Some(observation), _, _) => {
+                let doubtful = observe::doubtful(&self.model, observation);
+                return doubtful.into_iter().fold(footprint, |footprint, id| {
+                    footprint.and_write(super::footprint::channel(id))
+                });
+            }
+            (None, Some(WaitFor::Ready(on)), _) | (None, None, Some(WaitFor::Ready(on))) => on,
+            _ => return footprint,
+        };
+        let sockets = observe::looked_at(&self.model, on);
+        sockets.into_iter().fold(footprint, |footprint, id| {
+            footprint.and_write(super::footprint::channel(id))
+        })
+    }
+
+    /// Lets arrive what arrives by this alternative.
+    pub(super) fn arrive(&mut self, tid: Tid, alternative: u32) -> Result<(), Failure> {
+        self.arrived = None;
+        let ways = self.ways(tid);
+        let index = (0..ways.len()).find(|&index| number(index) == alternative);
+        let Some(index) = index else {
+            return match alternative {
+                0 => Ok(()),
+                _ => Err(Failure::desync(format!(
+                    "thread {tid} was to see arrivals by alternative {alternative}, and there are {} now",
+                    ways.len()
+                ))),
+            };
+        };
+        let way = &ways[index];
+        if ways.len() > 1 {
+            self.arrived = Some(self.words(way));
+        }
+        observe::land(&mut self.model, way);
+        Ok(())
+    }
+
+    /// Could the operation of this thread be one that sees nothing, though something is on its way?
+    pub(super) fn only_arrivals_help(&self, tid: Tid) -> bool {
+        self.model.wake_reason(tid).is_some() && self.model.woken_by_what_is_there(tid).is_none()
+    }
+
+    fn words(&self, way: &Way) -> String {
+        let mut parts: Vec<String> = way.landings.iter().map(|landing| self.landing(landing)).collect();
+        let missed = way.missed.iter().filter_map(|&id| self.missed(id));
+        parts.extend(missed);
+        parts.join("; ")
+    }
+
+    fn landing(&self, landing: &Landing) -> String {
+        let flights = self.model.channels.flights();
+        let cargo = flights.get(&landing.socket()).map(|flight| &flight.cargo);
+        match (landing, cargo) {
+            (Landing::Things(id, count), Some(Cargo::Stream(things))) => {
+                let whose = self.end_name(*id);
+                let last = count.checked_sub(1).and_then(|last| things.get(last));
+                let what = match last {
+                    Some(Thing::End) => format!("the end of {whose} has arrived"),
+                    Some(Thing::Closed) => format!("the close by {whose} has arrived"),
+                    Some(Thing::Reset | Thing::Broken) => format!("the reset by {whose} has arrived"),
+                    Some(Thing::Connected) => format!("the connection to {whose} is established"),
+                    Some(Thing::Refused(_)) => "the connection is refused".to_owned(),
+                    _ => format!("data of {whose} has arrived"),
+                };
+                match things.len() - count {
+                    0 => what,
+                    more => format!("{what}, {more} more in transit"),
+                }
+            }
+            (Landing::Caller(_, client), _) => {
+                format!(
+                    "{} is the next to have connected",
+                    self.network.client_name(*client)
+                )
+            }
+            (Landing::From(id, senders), _) => {
+                let names: Vec<String> = senders.iter().map(|from| self.sender_name(*id, from)).collect();
+                format!("a datagram of {} has arrived", names.join(", "))
+            }
+            (Landing::Some(_, count), Some(Cargo::Callers(_))) => match count {
+                1 => "a client has connected".to_owned(),
+                _ => format!("{count} clients have connected"),
+            },
+            (Landing::Some(_, count), _) => match count {
+                1 => "a datagram has arrived".to_owned(),
+                _ => format!("{count} datagrams have arrived"),
+            },
+            (Landing::Things(..), _) => "data has arrived".to_owned(),
+        }
+    }
+
+    fn missed(&self, id: ChannelId) -> Option<String> {
+        let flight = self.model.channels.flights().get(&id)?;
+        Some(match &flight.cargo {
+            Cargo::Stream(things) => {
+                let whose = self.end_name(id);
+                match things.front() {
+                    Some(Thing::Data(_)) => format!("data of {whose} is late"),
+                    Some(Thing::Connected) => format!("the connection to {whose} is not established yet"),
+                    Some(Thing::Refused(_)) => "the refusal of the connection has not arrived yet".to_owned(),
+                    _ => format!("the end of {whose} is late"),
+                }
+            }
+            Cargo::Callers(callers) => {
+                let names = callers
+                    .iter()
+                    .map(|caller| self.network.client_name(caller.client));
+                format!("{} late", is_or_are(names.collect()))
+            }
+            Cargo::Datagrams(senders) => {
+                let names = senders.keys().map(|from| self.sender_name(id, from));
+                format!("datagrams: {} late", is_or_are(names.collect()))
+            }
+        })
+    }
+
+    fn end_name(&self, id: ChannelId) -> String {
+        match self.model.channels.socket(id).map(|socket| &socket.link) {
+            Some(Link::Peer(key)) => self.network.name_of(key),
+            _ => "a peer".to_owned(),
+        }
+    }
+
+    fn sender_name(&self, id: ChannelId, from: &syscall_model::net::Endpoint) -> String {
+        let socket = self.model.channels.socket(id);
+        let key = socket.and_then(|socket| socket.correspondents.get(from));
+        key.map_or_else(|| from.to_string(), |key| self.network.name_of(key))
+    }
+}
+
+fn is_or_are(names: Vec<String>) -> String {
+    match names.len() {
+        1 => format!("{} is", names[0]),
+        _ => format!("{} are", names.join(" and ")),
+    }
+}

@@ -1,0 +1,312 @@
+//! What the pending operation of a thread touches: the ground of partial-order reduction.
+
+use super::context::HookOp;
+use super::{Context, Session, TaskMemory};
+use explore::Footprint;
+use hooks::{SiteKind, SyncFn};
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+use syscall_model::channels::{ChannelId, held_beside, mqueue};
+use syscall_model::processes::Pid;
+use syscall_model::table::{self, Reach};
+use syscall_model::{Access, Call, Model, Object, Pending, Sysno, Tid, Touch};
+use xxhash_rust::xxh3::Xxh3;
+
+/// What the process would exit with if its threads end one by one.
+const LAST_STATUS: u64 = 0x7374_6174_7573_0001;
+
+impl Session {
+    /// The footprint of what this thread does next, up to its next parking point.
+    pub fn footprint(&self, tid: Tid) -> Footprint {
+        self.footprint_of(tid, |_| true)
+    }
+
+    /// The footprint if no peer answers, where that is another one.
+    pub fn footprint_in_silence(&self, tid: Tid) -> Option<Footprint> {
+        let touches = &self.contexts.get(&tid)?.touches;
+        let differs = touches.iter().any(|touch| touch.if_answered);
+        differs.then(|| self.footprint_of(tid, |touch| !touch.if_answered))
+    }
+
+    fn footprint_of(&self, tid: Tid, counts: impl Fn(&Touch) -> bool) -> Footprint {
+        let thread = self.model.thread(tid);
+        if self.model.deliverable(tid).is_some() {
+            // A handler may do anything, and its arrival is an order that the program can see.
+            return Footprint::global();
+        }
+        let Some(context) = self.contexts.get(&tid) else {
+            return Footprint::global();
+        };
+        let names = self.names(tid);
+        let footprint = match &thread.pending {
+            // Its maker wrote this object: a thread begins after it was made.
+            Pending::Start => Footprint::write(key(&Object::Thread(tid))),
+            Pending::Call(call) => self.call_footprint(tid, call, context, counts),
+            Pending::Hook(_) => context.hook.as_ref().map_or(Footprint::global(), |op| {
+                self.and_handed_over(tid, op, names.hook_footprint(op))
+            }),
+            Pending::Return(_) => names.touched(context.touches.iter().filter(|touch| counts(touch))),
+            // It touches nothing but what its code does, which is for the audit to find out.
+            Pending::Created(_) => Footprint::local(),
+            Pending::Spin | Pending::Running => Footprint::global(),
+        };
+        let footprint = self.and_arrivals(tid, footprint);
+        let footprint = self.and_held(context, footprint);
+        // A function that has not returned works on, beyond the operation before which the thread stands.
+        context.inside.iter().fold(footprint, |footprint, function| {
+            let footprint = names.and_memory(footprint, function.object, explore::Access::Write);
+            match function.mutex {
+                Some(mutex) => footprint.and_write(names.memory(mutex)),
+                None => footprint,
+            }
+        })
+    }
+
+    /// A plain mutex goes from the thread that holds it to the next: nobody can lock it before it is unlocked.
+    fn and_handed_over(&self, tid: Tid, op: &HookOp, footprint: Footprint) -> Footprint {
+        let Some(sync) = op.sync.as_ref().filter(|sync| sync.object != 0) else {
+            return footprint;
+        };
+        let holder = || {
+            let memory = TaskMemory::new(self.space_of(tid).task.as_ref()?);
+            hooks::plain_mutex_holder(sync.object, &memory)
+        };
+        let names = self.names(tid);
+        match sync.function {
+            SyncFn::MutexLock => footprint.acquiring(names.memory(sync.object)),
+            SyncFn::MutexUnlock if holder() == Some(tid) => footprint.releasing(names.memory(sync.object)),
+            _ => footprint,
+        }
+    }
+
+    /// A server that is told something may be done with a connection, and go on with another one.
+    fn and_held(&self, context: &Context, footprint: Footprint) -> Footprint {
+        if !self.model.channels.sockets().any(|socket| socket.held) {
+            return footprint;
+        }
+        let said = context.touches.iter().filter_map(|touch| match touch.object {
+            Object::Said(id) => Some(ChannelId(id)),
+            _ => None,
+        });
+        let freed = said.flat_map(|id| held_beside(&self.model, id));
+        freed.fold(footprint, |footprint, object| footprint.and_write(key(&object)))
+    }
+
+    /// What the functions touch that the thread is inside of.
+    pub fn inside(&self, tid: Tid) -> Footprint {
+        let functions = self.contexts.get(&tid).map(|context| context.inside.as_slice());
+        let functions = functions.unwrap_or_default().iter();
+        functions
+            .filter(|function| function.object != 0)
+            .fold(Footprint::local(), |footprint, function| {
+                self.names(tid)
+                    .and_memory(footprint, function.object, explore::Access::Write)
+            })
+    }
+
+    /// Where in the program this thread stands, as a number: what it does next is of the same kind whenever it stands there.
+    ///
+    /// None for a thread that is about to end. There is no code of the program in that step, so its footprint is all there is to it. And others do look
+    /// whether it has ended before they wait for that (`pthread_join`), or do not park where they are alone: which leads to other states, but nowhere else.
+    pub fn site(&self, tid: Tid) -> Option<u64> {
+        let context = self.contexts.get(&tid)?;
+        let hook = context.hook.as_ref();
+        let kind = match &self.model.thread(tid).pending {
+            Pending::Start => 0,
+            Pending::Call(call) if call.sysno == Sysno::exit => return None,
+            Pending::Call(call) => 1 + call.sysno as u64,
+            Pending::Created(_) => u64::MAX - 1,
+            Pending::Hook(_) | Pending::Return(_) | Pending::Spin | Pending::Running => u64::MAX,
+        };
+        let callers = context.inside.iter().map(|function| function.caller);
+        let mut hasher = Xxh3::new();
+        let half = hook.is_some_and(|op| op.loaded.is_some());
+        (kind, context.regs.rip, hook.map(|op| op.caller), half).hash(&mut hasher);
+        callers.for_each(|caller| caller.hash(&mut hasher));
+        Some(hasher.finish())
+    }
+
+    fn names(&self, tid: Tid) -> Names<'_> {
+        Names {
+            model: &self.model,
+            tid,
+            process: self.model.process_of(tid).unwrap_or_default(),
+        }
+    }
+
+    fn call_footprint(
+        &self,
+        tid: Tid,
+        call: &Call,
+        context: &Context,
+        counts: impl Fn(&Touch) -> bool,
+    ) -> Footprint {
+        let names = self.names(tid);
+        let slot = |fd| names.slot(fd);
+        let footprint = names.touched(context.touches.iter().filter(|touch| counts(touch)));
+        // The status of the last one is that of the process: which one that is does not matter where it is the same.
+        if call.sysno == Sysno::exit {
+            let status = match call.int(0) & 0xff {
+                0 => explore::Access::Read,
+                _ => explore::Access::Write,
+            };
+            let handle = thread_handle(self.model.memory_name(tid, context.regs.fs_base));
+            return footprint.and(names.slot(LAST_STATUS), status).releasing(handle);
+        }
+        // Whom it tells by signal is decided when it is sent.
+        if call.sysno == Sysno::mq_timedsend && mqueue::raises_signals(&self.model) {
+            return Footprint::global();
+        }
+        let row = table::lookup(call.sysno);
+        match row.reach {
+            Reach::Ends if self.model.is_single() => Footprint::ending(),
+            // What it touches then is told by the call itself.
+            Reach::Ends => footprint,
+            Reach::Everything => Footprint::global(),
+            // The number is decided when the thread is made, not when its maker parked.
+            Reach::Creates => footprint.and_write(key(&Object::Thread(self.model.next_tid))),
+            Reach::Closes => footprint.and_write(slot(call.args[0])),
+            Reach::Replaces => footprint
+                .and_read(slot(call.args[0]))
+                .and_write(slot(call.args[1])),
+            _ if !context
+                .touches
+                .iter()
+                .any(|touch| is_behind_a_descriptor(&touch.object)) =>
+            {
+                footprint
+            }
+            Reach::DescriptorTable => footprint.and_read(names.key(&Object::FdTable)),
+            Reach::Descriptors => row.descriptors().fold(footprint, |footprint, place| {
+                footprint.and_read(slot(call.args[place]))
+            }),
+        }
+    }
+}
+
+/// Is it reached through a number in the descriptor table, which another thread may close and use anew?
+fn is_behind_a_descriptor(object: &Object) -> bool {
+    matches!(
+        object,
+        Object::Description(_) | Object::Channel(_) | Object::Output(_)
+    )
+}
+
+/// A thread as the C library knows it, `pthread_t`: whoever has joined it comes after its end.
+pub(super) fn thread_handle(handle: u64) -> u64 {
+    let mut hasher = Xxh3::new();
+    ("joined", handle).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn access(kind: &SiteKind) -> explore::Access {
+    match kind {
+        SiteKind::Memory(accesses) if !accesses.writes() => explore::Access::Read,
+        SiteKind::Sync(function) if function.only_reads() => explore::Access::Read,
+        _ => explore::Access::Write,
+    }
+}
+
+/// A pipe, socket, or the like.
+pub(super) fn channel(id: ChannelId) -> u64 {
+    key(&Object::Channel(id.0))
+}
+
+/// What the objects of a thread are called: memory and descriptors are those of its process.
+struct Names<'a> {
+    model: &'a Model,
+    tid: Tid,
+    process: Pid,
+}
+
+impl Names<'_> {
+    fn hook_footprint(&self, op: &HookOp) -> Footprint {
+        if op.is_pause() {
+            return Footprint::global();
+        }
+        if op.is_before_load() {
+            let reads: Vec<(Range<u64>, bool)> =
+                op.spans.iter().map(|(span, _)| (span.clone(), false)).collect();
+            return self.accessed(Footprint::local(), &reads);
+        }
+        let footprint = self.accessed(Footprint::local(), &op.spans);
+        if !op.spans.is_empty() && op.sync.is_none() {
+            return footprint;
+        }
+        let mutex = op.sync.as_ref().and_then(|sync| sync.mutex);
+        let footprint = self.and_memory(footprint, op.object, access(&op.kind));
+        match mutex {
+            Some(mutex) => footprint.and_write(self.memory(mutex)),
+            None => footprint,
+        }
+    }
+
+    /// Address 0 stands for everything: a function that flushes all streams, say.
+    fn and_memory(&self, footprint: Footprint, address: u64, access: explore::Access) -> Footprint {
+        match address {
+            0 => footprint.and_global(),
+            _ => footprint.and(self.memory(address), access),
+        }
+    }
+
+    /// Every word that a load or store touches; long ones (string instructions) count as everything.
+    fn accessed(&self, touched: Footprint, spans: &[(Range<u64>, bool)]) -> Footprint {
+        const LONG: u64 = 256;
+        spans.iter().fold(touched, |footprint, (span, writes)| {
+            if span.end - span.start > LONG {
+                return footprint.and_global();
+            }
+            let access = if *writes {
+                explore::Access::Write
+            } else {
+                explore::Access::Read
+            };
+            (span.start & !7..span.end)
+                .step_by(8)
+                .fold(footprint, |f, word| f.and(self.memory(word), access))
+        })
+    }
+
+    fn touched<'t>(&self, touches: impl Iterator<Item = &'t Touch>) -> Footprint {
+        touches.fold(Footprint::local(), |footprint, touch| {
+            match (&touch.object, touch.access) {
+                (Object::Everything, _) => footprint.and_global(),
+                (object, Access::Read) => footprint.and_read(self.key(object)),
+                (object, Access::Write) => footprint.and_write(self.key(object)),
+            }
+        })
+    }
+
+    /// One entry of the descriptor table.
+    fn slot(&self, fd: u64) -> u64 {
+        let mut hasher = Xxh3::new();
+        ("descriptor", self.process, fd as u32).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn memory(&self, address: u64) -> u64 {
+        // Locks and atomics that share a word must meet, whatever their width.
+        let name = self.model.memory_name(self.tid, address & !7);
+        key(&Object::Memory(name))
+    }
+
+    fn key(&self, object: &Object) -> u64 {
+        match object {
+            Object::Memory(address) => self.memory(*address),
+            // Each process has its own.
+            Object::FdTable => self.slot(u64::MAX),
+            Object::Process => self.slot(u64::MAX - 1),
+            other => key(other),
+        }
+    }
+}
+
+fn key(object: &Object) -> u64 {
+    let object = match object {
+        Object::Memory(address) => &Object::Memory(address & !7),
+        other => other,
+    };
+    let mut hasher = Xxh3::new();
+    object.hash(&mut hasher);
+    hasher.finish()
+}

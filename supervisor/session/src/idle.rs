@@ -1,0 +1,204 @@
+//! When nobody can move: time passes, or a peer has something to say after all, or the execution has ended.
+//!
+//! A program that waits for clients and has none left to hear from is *idle*, which is a good end; one that waits for
+//! itself is deadlocked.
+
+use super::Session;
+use failure::Failure;
+use peers::PeerState;
+use syscall_model::clock::{Clock, Nanos};
+use syscall_model::net::{Network, mirror};
+use syscall_model::{Thread, Tid, WaitFor};
+use trace::End;
+
+/// A server that wakes up again and again only to look at its clients is idle after so many times.
+const MAX_LOOKS: u32 = 3;
+/// The same if other threads have something to do with time: they might get somewhere, and say something.
+const MAX_TICKS: u32 = 20;
+
+/// A program that looks for clients, without waiting for them, is idle after this long.
+const MAX_QUIET: Nanos = 10 * SECOND;
+/// One that looks for anything else does it in vain after this long.
+const MAX_IDLE: Nanos = 3600 * SECOND;
+/// The same if it changes something with every look, if only a counter. It may then have an end, so there is no haste.
+const MAX_IDLE_TICKS: u32 = 200_000;
+/// So often time passes before it is looked whether anything else changes.
+const FIRST_SAMPLE: u32 = 8;
+const SECOND: Nanos = 1_000_000_000;
+/// Operations in a row, without any need for time to pass, after which it does nevertheless. Only programs without an end, or that work until the
+/// clock shows some time, do as much; for all others the clock must not tell in which order they did what.
+const BUSY: u32 = 10_000;
+/// That is 62 microseconds each.
+const STEPS_PER_TICK: u32 = 16;
+
+/// Time that passed while clients were waited for and nothing was said.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Quiet {
+    pub ticks: u32,
+    since: PeerState,
+}
+
+/// What is known of those who look for something again and again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Idling {
+    /// How often time passed for them.
+    ticks: u32,
+    /// All there was at the last of these times, but for the clock.
+    sample: Option<u128>,
+    /// Nothing but the clock changes.
+    recurs: bool,
+}
+
+impl Session {
+    /// After a transition: if nobody can move, or all who can only yield, time passes; if that does not help
+    /// either, the execution has ended.
+    pub(super) fn settle(&mut self) -> Result<(), Failure> {
+        while self.ended.is_none() {
+            if !self.able().all(|tid| self.idles(tid)) {
+                return Ok(());
+            }
+            let able: Vec<Tid> = self.able().collect();
+            // Those who look again and again ask the peers once.
+            let looks = self.somebody_looks(&able);
+            let asks = able.is_empty() || looks && self.model.clock.idle() == 0;
+            if asks && self.hears_of_a_peer()? {
+                continue;
+            }
+            let now = self.model.clock.now();
+            let deadline = self.model.next_deadline().filter(|&deadline| deadline > now);
+            if looks {
+                self.pass_time_looking(deadline)?;
+                continue;
+            }
+            match deadline {
+                Some(_) if able.is_empty() && self.has_been_quiet()? => self.ended = Some(End::Idle),
+                Some(deadline) => self.pass_time(deadline),
+                None if able.is_empty() && self.model.awaits_clients() => self.ended = Some(End::Idle),
+                None if able
+                    .iter()
+                    .all(|tid| self.contexts.get(tid).is_some_and(|c| c.spins)) =>
+                {
+                    self.ended = Some(End::Deadlock);
+                }
+                None => self.pass_time_looking(None)?,
+            }
+        }
+        self.first_decides();
+        if matches!(self.ended, Some(End::Exited(_) | End::Killed(_))) {
+            self.network.hang_up(&self.model)?;
+        }
+        Ok(())
+    }
+
+    /// The first process has ended, and those that it left behind do nothing more, as they are meant to: its end is the end. A process that waits for
+    /// what never comes is none of these.
+    fn first_decides(&mut self) {
+        let rests = |thread: &Thread| {
+            let on = thread.wait.as_ref().map(|wait| &wait.on);
+            matches!(on, Some(WaitFor::Nothing | WaitFor::Signals(_)))
+        };
+        let is_over = match self.ended {
+            Some(End::Idle) => true,
+            Some(End::Deadlock) => self.model.all_threads().all(rests),
+            _ => false,
+        };
+        if matches!(self.ended, Some(End::Idle)) || is_over {
+            self.note_left_behind();
+        }
+        if is_over && let Some(first) = self.first_ended.take() {
+            self.ended = Some(first);
+        }
+    }
+
+    fn pass_time(&mut self, deadline: Nanos) {
+        self.busy = 0;
+        self.model.advance_clock(deadline);
+        for thread in self.model.all_threads_mut() {
+            (thread.idle_yields, thread.idle_looks) = (0, 0);
+        }
+    }
+
+    fn somebody_looks(&self, able: &[Tid]) -> bool {
+        able.iter().any(|&tid| self.model.thread(tid).idle_looks > 0)
+    }
+
+    /// All who can move look for something that is not there: a little time passes, for that may be what they look for. If nothing comes of that,
+    /// however much passes, nothing will.
+    fn pass_time_looking(&mut self, deadline: Option<Nanos>) -> Result<(), Failure> {
+        let (now, idle) = (self.model.clock.now(), self.model.clock.idle());
+        let recurs = self.goes_in_circles()?;
+        let in_vain = recurs && idle > MAX_IDLE || self.idling.ticks > MAX_IDLE_TICKS;
+        if idle > MAX_QUIET && self.network.has_clients() && self.awaits_clients() {
+            self.ended = Some(End::Idle);
+        } else if in_vain && deadline.is_none() {
+            self.ended = Some(End::Livelock);
+        } else {
+            let tick = now + self.model.clock.idle_tick(recurs);
+            self.pass_time(deadline.map_or(tick, |deadline| deadline.min(tick)));
+            self.model.clock.idled(now);
+        }
+        Ok(())
+    }
+
+    /// One more time that all only look: is everything as it was the last time, but for the clock? A loop may count, and will then end some day. To find
+    /// out costs a look at all memory, which is taken ever more rarely, two times in a row.
+    fn goes_in_circles(&mut self) -> Result<bool, Failure> {
+        if self.model.clock.idle() == 0 {
+            self.idling = Idling::default();
+        }
+        self.idling.ticks += 1;
+        let ticks = self.idling.ticks;
+        if ticks >= FIRST_SAMPLE && ticks.is_power_of_two() {
+            self.idling.sample = Some(self.timeless_identity()?);
+        } else if let Some(sample) = self.idling.sample.take() {
+            self.idling.recurs = sample == self.timeless_identity()?;
+        }
+        Ok(self.idling.recurs)
+    }
+
+    /// After an operation. The clock stands still while anybody can move, but not for ever: a program may work until it
+    /// shows some time.
+    pub(super) fn takes_time(&mut self) {
+        self.busy += 1;
+        if self.busy > BUSY && self.busy.is_multiple_of(STEPS_PER_TICK) {
+            self.model.advance_clock(self.model.clock.now() + Clock::TICK);
+        }
+    }
+
+    /// A second look at the peers before time passes or the end is called.
+    fn hears_of_a_peer(&mut self) -> Result<bool, Failure> {
+        if !self.network.ask_again()? {
+            return Ok(false);
+        }
+        let changed = mirror::refresh(&mut self.model, &mut self.network);
+        self.network.take_failure()?;
+        if changed {
+            self.network.settled(false);
+        }
+        Ok(changed)
+    }
+
+    /// Counts one more passing of time without a word from or to a peer; true if there were enough.
+    fn has_been_quiet(&mut self) -> Result<bool, Failure> {
+        // Without clients the program talks to itself: its own threads may be what it waits for.
+        if !self.network.has_clients() || !self.model.awaits_clients() {
+            return Ok(false);
+        }
+        if self.quiet.since != *self.network.state() {
+            self.quiet = Quiet {
+                ticks: 0,
+                since: self.network.state().clone(),
+            };
+        }
+        self.quiet.ticks += 1;
+        let only_looks = self.model.all_threads().all(|thread| match &thread.wait {
+            Some(wait) if wait.deadline.is_some() => {
+                matches!(wait.on, WaitFor::Ready(_)) && self.model.thread_awaits_clients(thread)
+            }
+            _ => true,
+        });
+        // When the last client has ended nobody will ever say anything again, whatever the other threads do with the time.
+        let few = only_looks || self.network.client_exits()?.iter().all(Option::is_some);
+        Ok(self.quiet.ticks > if few { MAX_LOOKS } else { MAX_TICKS })
+    }
+}

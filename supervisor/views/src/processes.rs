@@ -1,0 +1,57 @@
+//! Which process each thread of a trace is of, and what people call it.
+
+use std::collections::BTreeMap;
+use trace::{ENVIRONMENT, Operation, Trace};
+
+/// The process of every thread that was made, by number.
+#[derive(Clone, Debug, Default)]
+pub struct Processes {
+    of: BTreeMap<u32, u32>,
+    several: bool,
+}
+
+impl Processes {
+    pub fn of(trace: &Trace) -> Self {
+        let mut found = Self::default();
+        for step in &trace.steps {
+            let Operation::Call { number, args, result } = &step.operation else {
+                continue;
+            };
+            let child = result
+                .and_then(|result| u32::try_from(result).ok())
+                .filter(|&child| child > 0);
+            let makes_process = match i64::from(*number) {
+                libc::SYS_clone => args[0] as i32 & libc::CLONE_THREAD == 0,
+                libc::SYS_fork | libc::SYS_vfork | libc::SYS_clone3 => true,
+                _ => continue,
+            };
+            let Some(child) = child else { continue };
+            let process = match makes_process {
+                true => child,
+                false => found.process(step.thread),
+            };
+            found.of.insert(child, process);
+            found.several |= makes_process;
+        }
+        found
+    }
+
+    /// The process of a thread; the first one is of the first.
+    fn process(&self, thread: u32) -> u32 {
+        self.of.get(&thread).copied().unwrap_or(thread)
+    }
+
+    /// A thread as people call it: a process, if it is the first of one of several.
+    pub fn who(&self, thread: u32) -> String {
+        match self.process(thread) == thread && self.several {
+            _ if thread == ENVIRONMENT => "environment".to_owned(),
+            true => format!("process {thread}"),
+            false => format!("thread {thread}"),
+        }
+    }
+
+    /// The process that a thread is of, if there are several.
+    pub fn group(&self, thread: u32) -> Option<u32> {
+        self.several.then(|| self.process(thread))
+    }
+}

@@ -82,7 +82,7 @@ fn host(command: &[OsString]) -> std::io::Result<()> {
         .spawn()?;
     let main = Pid::from_raw(child.id() as i32);
     report(&format!("spawned {main}"));
-    std::thread::spawn(kill_all_at_end_of_input);
+    std::thread::Builder::new().spawn(kill_all_at_end_of_input)?;
     reap(main);
     Ok(())
 }

@@ -330,7 +330,6 @@ fn unsupported_call() {
     );
 }
 
-/// Nothing at all asks for help: how to use it, as an error.
 /// Whatever a process may have of memory, it says in words that it has no more.
 fn too_little_memory() {
     let scratch = Scratch::new().expect("a directory");
@@ -358,6 +357,7 @@ fn too_little_memory() {
     assert!(said_so, "there was always enough");
 }
 
+/// Nothing at all asks for help: how to use it, as an error.
 fn without_arguments() {
     let scratch = Scratch::new().expect("a temporary directory");
     let command = Tracefork::new(command_under_test!()).command(&scratch.work());

@@ -69,6 +69,12 @@ impl Failure {
             .hint("something outside tracefork's control changed between two runs; -v shows every operation")
     }
 
+    /// The kernel gives us no further thread.
+    pub fn no_thread(error: &std::io::Error) -> Self {
+        Self::unsupported(format!("no thread can be started: {error}"))
+            .hint("the limit on processes (ulimit -u) or on memory (ulimit -v) is reached")
+    }
+
     /// What must not happen happened: a broken invariant, a panic.
     pub fn internal(reason: impl Into<String>) -> Self {
         Self::new(ExitCode::Internal, reason).hint(PLEASE_REPORT)

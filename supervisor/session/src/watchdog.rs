@@ -51,10 +51,13 @@ pub struct Watchdog {
 }
 
 /// Sees to it that the command ends when the time is over; `last_words` is for whoever waits for a result.
-pub fn watch(bounds: Bounds, last_words: impl Fn(&Failure) + Send + 'static) -> Watchdog {
+///
+/// # Errors
+/// There is no thread to watch from.
+pub fn watch(bounds: Bounds, last_words: impl Fn(&Failure) + Send + 'static) -> Result<Watchdog, Failure> {
     let over = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&over);
-    let thread = std::thread::spawn(move || {
+    let watching = move || {
         // The number of a step that went on when the time was over, and since when it is known.
         let mut stuck: Option<(u64, Instant)> = None;
         while !seen.load(Relaxed) {
@@ -70,11 +73,12 @@ pub fn watch(bounds: Bounds, last_words: impl Fn(&Failure) + Send + 'static) -> 
                 end(&last_words);
             }
         }
-    });
-    Watchdog {
+    };
+    let thread = std::thread::Builder::new().spawn(watching);
+    Ok(Watchdog {
         over,
-        thread: Some(thread),
-    }
+        thread: Some(thread.map_err(|error| Failure::no_thread(&error))?),
+    })
 }
 
 impl Drop for Watchdog {

@@ -66,7 +66,7 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
         let seed = args.seed;
         watchdog::watch(bounds.clone(), move |failure| {
             write_error(json.as_deref(), seed, failure)
-        })
+        })?
     };
     let backend = Mutex::new(String::from("none"));
     let graph = args.graph.as_ref().map(|_| Graph::default());
@@ -216,8 +216,7 @@ fn search_failure(failure: explore::Failure<Failure>) -> Failure {
             Failure::desync(format!("desync after {} steps: {detail}", path.len()))
         }
         explore::Failure::NoThread { worker, error } => {
-            Failure::unsupported(format!("no thread for worker {worker}: {error}"))
-                .hint("the limit on processes (ulimit -u) is reached")
+            Failure::no_thread(&error).detail(format!("it was for worker {worker}"))
         }
         explore::Failure::Panic { worker, message } => {
             Failure::internal(format!("worker {worker} failed: {message}"))

@@ -17,7 +17,7 @@ pub fn run(command: impl FnOnce() -> Result<u8, Failure> + Send + 'static) -> u8
     let finished = match worker.map(thread::JoinHandle::join) {
         Ok(Ok(finished)) => finished,
         Ok(Err(panic)) => Err(Failure::internal(format!("a panic: {}", message(&*panic)))),
-        Err(error) => Err(Failure::unsupported(format!("no thread can be started: {error}"))),
+        Err(error) => Err(Failure::no_thread(&error)),
     };
     finished.unwrap_or_else(|failure| {
         let code = failure.code;

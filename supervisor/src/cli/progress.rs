@@ -26,7 +26,7 @@ impl Display {
             return Self(None);
         }
         let (stop, stopped) = channel::<()>();
-        let thread = std::thread::spawn(move || {
+        let display = move || {
             let started = Instant::now();
             let period = if is_terminal { ON_TERMINAL } else { ELSEWHERE };
             while stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
@@ -38,8 +38,10 @@ impl Display {
             } else {
                 show(&progress.snapshot(), started.elapsed(), false);
             }
-        });
-        Self(Some((stop, thread)))
+        };
+        // A search that cannot be watched is still a search.
+        let thread = std::thread::Builder::new().spawn(display).ok();
+        Self(thread.map(|thread| (stop, thread)))
     }
 
     pub fn finish(mut self) {

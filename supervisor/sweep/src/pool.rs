@@ -43,10 +43,14 @@ pub fn run<E>(
                     failure = Err(error);
                 }
                 let sender = sender.clone();
-                scope.spawn(move || {
+                let run = move || {
                     // The receiver lives as long as anything runs.
                     let _ = sender.send((next, stage.run(next)));
-                });
+                };
+                // Without a further thread one at a time must do.
+                if std::thread::Builder::new().spawn_scoped(scope, run.clone()).is_err() {
+                    run();
+                }
                 continue;
             }
             if running.is_empty() {

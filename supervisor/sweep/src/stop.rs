@@ -20,11 +20,14 @@ impl Stop {
             .map_err(|e| Failure::unsupported(format!("cannot catch signals: {e}")))?;
         let (requests, handle) = (Arc::new(AtomicU32::new(0)), signals.handle());
         let counter = Arc::clone(&requests);
-        std::thread::spawn(move || {
+        let count = move || {
             for _ in signals.forever() {
                 counter.fetch_add(1, Ordering::SeqCst);
             }
-        });
+        };
+        std::thread::Builder::new()
+            .spawn(count)
+            .map_err(|error| Failure::no_thread(&error))?;
         Ok(Stop { requests, handle })
     }
 

@@ -2,22 +2,8 @@
 
 use crate::counterexample::Counterexample;
 use crate::report::Outcome;
+use crate::runtimes;
 use crate::scout::Race;
-
-/// What runtimes print when something went wrong, and what it is.
-const REPORTS: [(&str, &str); 8] = [
-    ("panicked at ", "a Rust panic"),
-    ("Traceback (most recent call last)", "a Python exception"),
-    ("fatal error: all goroutines are asleep", "a Go panic"),
-    (" [running]:", "a Go panic"),
-    ("Exception in thread ", "a Java exception"),
-    ("Sanitizer: ", "a report of a sanitizer"),
-    ("runtime error: ", "a runtime error"),
-    (
-        "terminated with exception (report_on_exception",
-        "a Ruby exception",
-    ),
-];
 
 /// How the program fails by itself, as far as nobody has said what is expected of it.
 pub fn of_outcomes(outcomes: &[Outcome]) -> Vec<String> {
@@ -39,19 +25,13 @@ pub fn of_outcomes(outcomes: &[Outcome]) -> Vec<String> {
 
 /// What runtimes have said of failures, whatever the status was.
 pub fn of_output(outcomes: &[Outcome]) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (sign, what) in REPORTS {
-        let shows = |text: &str| text.contains(sign);
-        let said = outcomes
-            .iter()
-            .flat_map(|outcome| [&outcome.stderr, &outcome.stdout]);
-        if let Some(text) = said.into_iter().find(|text| shows(text)) {
-            let line = text.lines().find(|line| shows(line)).unwrap_or_default();
-            lines.push(format!("the output shows {what}: {}", line.trim()));
-        }
-    }
-    lines.dedup();
-    lines
+    let said = outcomes
+        .iter()
+        .flat_map(|outcome| [outcome.stderr.as_str(), outcome.stdout.as_str()]);
+    let reports = runtimes::reports(said).into_iter();
+    reports
+        .map(|(what, line)| format!("the output shows {what}: {line}"))
+        .collect()
 }
 
 /// A violation that takes more preemptions than were asked for.

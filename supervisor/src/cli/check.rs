@@ -295,6 +295,7 @@ fn judge(args: &Args, options: &Options) -> Result<Judge, Failure> {
             Some(ExpectedExit::Code(code)) => Some(code),
             Some(ExpectedExit::Any) | None => None,
         },
+        may_panic: args.expect_exit.is_some(),
         forbid: args.forbid.clone(),
         require: args.require.clone(),
         forbid_sent: args.forbid_sent.clone(),

@@ -5,13 +5,18 @@ use crate::report::Outcome;
 use crate::runtimes;
 use crate::scout::Race;
 
-/// How the program fails by itself, as far as nobody has said what is expected of it.
+/// How the program fails by itself, as far as nobody has said what is expected of it. What a runtime has ended is a violation already.
 pub fn of_outcomes(outcomes: &[Outcome]) -> Vec<String> {
     let mut lines = Vec::new();
+    let is_violation = |outcome: &Outcome| {
+        let status = outcome.exit.unwrap_or_default();
+        runtimes::ended_by_report(status, &outcome.stderr).is_some()
+    };
+    let others = || outcomes.iter().filter(|outcome| !is_violation(outcome));
     let failed = |outcome: &&Outcome| outcome.exit.is_some_and(|status| status != 0);
-    if let Some(first) = outcomes.iter().find(failed) {
+    if let Some(first) = others().find(failed) {
         let status = first.exit.unwrap_or_default();
-        let how_often = match outcomes.iter().filter(failed).count() {
+        let how_often = match others().filter(failed).count() {
             count if count == outcomes.len() => "in every outcome".to_owned(),
             count => format!("in {count} of {} outcomes", outcomes.len()),
         };
@@ -19,15 +24,13 @@ pub fn of_outcomes(outcomes: &[Outcome]) -> Vec<String> {
             "the program ends with a status other than 0 (such as {status}) {how_often}: --expect-exit 0 makes that a violation, --expect-exit any accepts it"
         ));
     }
-    lines.extend(of_output(outcomes));
+    lines.extend(of_output(others()));
     lines
 }
 
 /// What runtimes have said of failures, whatever the status was.
-pub fn of_output(outcomes: &[Outcome]) -> Vec<String> {
-    let said = outcomes
-        .iter()
-        .flat_map(|outcome| [outcome.stderr.as_str(), outcome.stdout.as_str()]);
+pub fn of_output<'a>(outcomes: impl Iterator<Item = &'a Outcome> + Clone) -> Vec<String> {
+    let said = outcomes.flat_map(|outcome| [outcome.stderr.as_str(), outcome.stdout.as_str()]);
     let reports = runtimes::reports(said).into_iter();
     reports
         .map(|(what, line)| format!("the output shows {what}: {line}"))
@@ -95,6 +98,13 @@ mod tests {
         assert!(of_outcomes(&[outcome(0, "")]).is_empty());
         assert!(of_outcomes(&[outcome(2, "")])[0].contains("(such as 2) in every outcome"));
         assert!(of_outcomes(&[outcome(0, ""), outcome(2, "")])[0].contains("in 1 of 2 outcomes"));
+        assert!(
+            of_outcomes(&[
+                outcome(0, ""),
+                outcome(101, "thread 'main' panicked at a.rs:1:1:\nno")
+            ])
+            .is_empty()
+        );
     }
 
     #[test]

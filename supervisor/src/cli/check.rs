@@ -163,7 +163,7 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     );
     report.warnings.extend(match args.expect_exit {
         Some(ExpectedExit::Any) => Vec::new(),
-        Some(ExpectedExit::Code(_)) => warnings::of_output(&report.outcomes),
+        Some(ExpectedExit::Code(_)) => warnings::of_output(report.outcomes.iter()),
         None => warnings::of_outcomes(&report.outcomes),
     });
     report.warnings.extend(beyond);

@@ -34,6 +34,7 @@ mod sound;
 pub mod spec;
 pub mod state;
 pub mod store;
+mod summed;
 mod task;
 pub mod tree;
 mod unread;

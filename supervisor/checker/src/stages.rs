@@ -3,7 +3,7 @@
 //! A visited set with sleep sets drops no state, so it suffers where many threads do unrelated things (eight philosophers have millions of states).
 //! Dynamic reduction drops them, one schedule for each order of what conflicts (254 for those philosophers), but it remembers no state, so it
 //! suffers from loops and from many orders that come to the same. Neither can be told from the program. So: a short try of the first, which is the end of it
-//! for small programs; then a longer one of the second. But the second goes on as long as
+//! for small programs; then a try of the second, and a longer one if by its own estimate that is the end of it; then the first again. But the second goes on as long as
 //! most of its paths have an outcome of their own: the first would have to come to all of those ends too, and by more states (a chat server of four clients
 //! has 331 776 outcomes, one for each path of the second, and the first was not done after five million states).
 //!
@@ -31,14 +31,18 @@ use trace::Violation;
 const SHORT: u64 = 4_000;
 /// Steps of the first look in the order of preemptions.
 const LOOK: u64 = 800;
-/// Steps of the dynamic one, if many of its paths come to the same.
+/// Steps of the dynamic one, if many of its paths come to the same: a try, after which there is an estimate of how many it takes in all, ...
+const TRY: u64 = 6_000;
+/// ... and as many as it has if it comes to its end within them, by that estimate.
 const LONG: u64 = 30_000;
-/// The same for a program with peers. What they are told is part of an outcome, so it shows early whether paths differ. (The alphabet client, connections times
+/// The same, once, for a program with peers. What they are told is part of an outcome, so it shows early whether paths differ. (The alphabet client, connections times
 /// messages: 4 x 2 takes 883 steps and 421 265 with states, 2 x 5 takes 26 051 and 6 152.)
 const LONG_WITH_PEERS: u64 = 2_000;
+/// Steps of the second try of the first kind. So what the search that suits the program takes is at most a few times exceeded, whichever that is.
+const MORE: u64 = 20_000;
 /// Steps of the dynamic one at its second try, which it has if by its own estimate it comes to its end within them.
 const WITHIN_REACH: u64 = 240_000;
-/// Steps of the second try of the first kind.
+/// Steps of the third try of the first kind.
 const LONGER_STILL: u64 = 120_000;
 /// A path of dynamic reduction that is longer is in a loop, as a rule, see [`Past::bound_depth`].
 const DEEP: u32 = 5_000;
@@ -97,21 +101,11 @@ pub fn plan(config: &Config, asking: Asking) -> Vec<Config> {
     if !is_free {
         return vec![config.clone()];
     }
-    let short = Config {
-        limits: Limits {
-            steps: Some(SHORT),
-            ..config.limits.clone()
-        },
-        ..config.clone()
-    };
-    let stateless = Config {
+    let stateless = |repetition: u64| Config {
         hash: false,
         jobs: 1,
         limits: Limits {
-            repetition: Some(match asking {
-                Asking::Nobody => LONG,
-                Asking::Once | Asking::EachTime => LONG_WITH_PEERS,
-            }),
+            repetition: Some(repetition),
             ..config.limits.clone()
         },
         ..config.clone()
@@ -120,9 +114,9 @@ pub fn plan(config: &Config, asking: Asking) -> Vec<Config> {
         strategy: Strategy::ByPreemptions,
         ..config.clone()
     };
-    let middle = Config {
+    let stateful = |steps: u64| Config {
         limits: Limits {
-            steps: Some(LONGER_STILL),
+            steps: Some(steps),
             ..config.limits.clone()
         },
         ..config.clone()
@@ -140,9 +134,15 @@ pub fn plan(config: &Config, asking: Asking) -> Vec<Config> {
             repetition: None,
             ..config.limits.clone()
         },
-        ..stateless.clone()
+        ..stateless(LONG)
     };
-    vec![short, look, stateless, middle, again, in_order]
+    let mut stages = vec![stateful(SHORT), look];
+    stages.extend(match asking {
+        Asking::Nobody => vec![stateless(TRY), stateless(LONG), stateful(MORE)],
+        Asking::Once | Asking::EachTime => vec![stateless(LONG_WITH_PEERS)],
+    });
+    stages.extend([stateful(LONGER_STILL), again, in_order]);
+    stages
 }
 
 /// Makes the searches of a plan. What the last one says counts; its outcomes and violations are joined by those of the others, which are as real.
@@ -159,7 +159,8 @@ pub fn run(
         if !is_last && (so_far.is_beyond(stage) || so_far.is_hopeless(stage)) {
             continue;
         }
-        if stage.plan().reduction == Reduction::Dpor {
+        // Once is enough: they would be the same walks.
+        if stage.plan().reduction == Reduction::Dpor && so_far.estimate.is_none() {
             let mut result = search(so_far.ready(&trial(stage), is_last));
             // Found by chance; the search itself is to find it in its own order, if it can.
             so_far.by_chance.append(&mut result.violations);
@@ -288,7 +289,7 @@ impl Past {
     /// Did dynamic reduction not come to its end, and would not with more steps either?
     fn is_hopeless(&self, stage: &Config) -> bool {
         let is_again = stage.plan().reduction == Reduction::Dpor && self.estimate.is_some();
-        is_again && self.estimate > stage.limits.steps
+        is_again && self.estimate > stage.limits.steps.or(stage.limits.repetition)
     }
 
     /// Is one path too long for what a stage is meant for?
@@ -454,7 +455,9 @@ mod tests {
             [
                 (true, Some(SHORT), None),
                 (true, Some(LOOK), None),
+                (false, None, Some(TRY)),
                 (false, None, Some(LONG)),
+                (true, Some(MORE), None),
                 (true, Some(LONGER_STILL), None),
                 (false, Some(WITHIN_REACH), None),
                 (true, None, None)
@@ -464,7 +467,7 @@ mod tests {
             strategy: Strategy::ByPreemptions,
             ..Config::default()
         };
-        assert_eq!(stages[5], in_order);
+        assert_eq!(stages.last(), Some(&in_order));
         let asked_each_time = plan(&Config::default(), Asking::EachTime);
         assert_eq!(asked_each_time, [Config::default()]);
     }

@@ -163,7 +163,7 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     );
     report.warnings.extend(match args.expect_exit {
         Some(ExpectedExit::Any) => Vec::new(),
-        Some(ExpectedExit::Code(_)) => warnings::of_output(&report.outcomes),
+        Some(ExpectedExit::Code(_)) => warnings::of_output(report.outcomes.iter()),
         None => warnings::of_outcomes(&report.outcomes),
     });
     report.warnings.extend(beyond);
@@ -295,6 +295,7 @@ fn judge(args: &Args, options: &Options) -> Result<Judge, Failure> {
             Some(ExpectedExit::Code(code)) => Some(code),
             Some(ExpectedExit::Any) | None => None,
         },
+        may_panic: args.expect_exit.is_some(),
         forbid: args.forbid.clone(),
         require: args.require.clone(),
         forbid_sent: args.forbid_sent.clone(),

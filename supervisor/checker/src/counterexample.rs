@@ -184,7 +184,7 @@ impl Needs {
             alternatives.filter(|&alternative| counts(alternative)).count() as u64
         };
         Self {
-            late_answers: count(&|number| matches!(Alternative::of(number), Some(Alternative::Arrival(_)))),
+            late_answers: count(&Alternative::is_late),
             faults: count(&Alternative::is_fault),
         }
     }

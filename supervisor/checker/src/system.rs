@@ -286,6 +286,7 @@ fn fault_footprint(session: &Session, thread: Tid, alternative: Alternative) -> 
     match alternative {
         Alternative::Fault(Fault::Reset | Fault::NoMemory) => Footprint::global(),
         Alternative::Fault(_) => session.footprint(thread).and_write(BUDGET),
+        Alternative::Rest => Footprint::default(),
         // Time passes for all threads, and what comes from outside comes to all.
         _ => Footprint::global(),
     }
@@ -344,9 +345,18 @@ impl System for CheckSystem {
             });
             choices.extend([first.clone()].into_iter().chain(others));
         }
-        if may_fail {
-            let hazards = session.hazards(plan).into_iter();
-            choices.extend(hazards.map(|(thread, alternative)| {
+        let mut outside = match may_fail {
+            true => session.hazards(plan),
+            false => Vec::new(),
+        };
+        if session.clients_may_wait() {
+            outside.push((ENVIRONMENT, Alternative::Later));
+        }
+        if session.rests() {
+            outside.push((ENVIRONMENT, Alternative::Rest));
+        }
+        if !outside.is_empty() {
+            choices.extend(outside.into_iter().map(|(thread, alternative)| {
                 let choice = Choice {
                     thread,
                     alternative: alternative.number(),

@@ -69,6 +69,8 @@ pub struct Channels {
     pub(crate) stale: bool,
     /// The program has looked for clients at a listening socket: from then on they are there.
     pub(crate) clients_awaited: bool,
+    /// A client was accepted, or heard by datagram.
+    pub(crate) clients_met: bool,
     pub(crate) arrivals: Arrivals,
     /// What peers have said and the program could not notice yet, by the socket that it is for.
     pub(crate) flights: OrdMap<ChannelId, Flight>,

@@ -22,7 +22,7 @@ use crate::fs::Ino;
 use crate::model::Model;
 use crate::net::{Endpoint, Key, flight};
 use crate::process::Credentials;
-use imbl::{OrdMap, Vector};
+use imbl::{OrdMap, OrdSet, Vector};
 use syscalls::Errno;
 
 /// `net.core.wmem_default` and `rmem_default`.
@@ -145,6 +145,8 @@ pub struct Socket {
     pub correspondents: OrdMap<Endpoint, Key>,
     /// A datagram socket at an address where clients may write to it.
     pub serves: bool,
+    /// The clients of which such a socket was handed something.
+    pub heard: OrdSet<Endpoint>,
     /// The name of a netlink socket.
     pub netlink_port: Option<u32>,
     /// `SO_PEERCRED` of a Unix socket: the process at the other end when they were connected. A listening one has its own.
@@ -208,6 +210,7 @@ impl Socket {
             client: None,
             correspondents: OrdMap::new(),
             serves: false,
+            heard: OrdSet::new(),
             netlink_port: None,
             peer: None,
         }

@@ -50,7 +50,7 @@ pub use config::{CacheMode, Config, Counters, Patience};
 pub use error::PeerError;
 pub use host::peer_main;
 pub use process::Launcher;
-pub use spec::PeerSpec;
+pub use spec::{Member, PeerSpec, roster};
 pub use state::{ConnKey, PeerState};
 pub use store::TreeKey;
 pub use tree::{Cursor, Readable, Tree};

@@ -47,6 +47,8 @@ pub enum Object {
     Told(u32),
     /// Who is accepted next.
     Clients,
+    /// All that peers do that are processes of the model and move whenever they can.
+    Peers,
     /// Anything: dependent with every operation.
     Everything,
 }

@@ -127,6 +127,7 @@ fn harmless_seed() -> Result<u64, Failure> {
         .map_err(|e| Failure::usage(e.to_string()))?;
     let mut options = session_options(&args.sut, &args.command)?;
     options.peers = args.peers.start(::peers::Patience::default())?;
+    options.residents = args.peers.residents(&super::run::working_directory(&options))?;
     options.config.arrivals = args.peers.arrivals();
     for seed in 0..100 {
         let execution = execution::run(options.clone(), &mut RandomScheduler::new(seed), u64::MAX)?;

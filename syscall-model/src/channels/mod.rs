@@ -242,6 +242,11 @@ impl Channels {
     /// again, except for an edge-triggered watcher; so a periodic timer that nobody reads does not keep the
     /// clock going for ever.
     pub fn next_deadline(&self, now: Nanos) -> Option<Nanos> {
+        self.next_deadline_of(now, |_| true)
+    }
+
+    /// The same of some timers.
+    pub(crate) fn next_deadline_of(&self, now: Nanos, counts: impl Fn(ChannelId) -> bool) -> Option<Nanos> {
         let matters = |(id, timer): (&ChannelId, &TimerFd)| {
             let due = timer.expirations(now) > 0;
             let kind = Kind::TimerFd(*id);
@@ -251,7 +256,8 @@ impl Channels {
                 None
             }
         };
-        self.timerfds.iter().filter_map(matters).min()
+        let timers = self.timerfds.iter().filter(|(id, _)| counts(**id));
+        timers.filter_map(matters).min()
     }
 
     /// Would a write of `amount` (bytes, or for an eventfd the value) go through, at least in part, or fail

@@ -115,10 +115,9 @@ pub fn socket(cx: &mut Cx, call: &Call) -> Outcome {
     let (domain, kind, protocol) = (call.int(0), call.int(1), call.int(2));
     let (kind, flags) = kind_and_flags(kind)?;
     let style = style(domain, kind, protocol)?;
-    let id = cx
-        .model
-        .channels
-        .add_socket(Socket::new(domain, style, Link::Unconnected));
+    let mut socket = Socket::new(domain, style, Link::Unconnected);
+    socket.of = cx.model.process.peer;
+    let id = cx.model.channels.add_socket(socket);
     let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
     let fd = install(cx.model, Kind::Socket(id), status(flags), close_on_exec)?;
     Ok(Effect::Done(i64::from(fd)))

@@ -9,6 +9,7 @@ pub mod allowed;
 pub mod answer;
 pub mod bounded;
 mod busy;
+mod by_process;
 mod capacity;
 mod census;
 pub mod channel;

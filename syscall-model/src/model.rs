@@ -76,6 +76,8 @@ pub struct Config {
     pub groups: Vec<u32>,
     /// When the program can notice what peers say.
     pub arrivals: Arrivals,
+    /// What a server outside says on one connection may depend on what it was told on others.
+    pub servers_remember: bool,
 }
 
 impl Default for Config {
@@ -94,6 +96,7 @@ impl Default for Config {
             gid: 1000,
             groups: Vec::new(),
             arrivals: Arrivals::Ordered,
+            servers_remember: false,
         }
     }
 }
@@ -143,7 +146,7 @@ impl Model {
             process: Process::new(config),
             files: Files::default(),
             fs,
-            channels: Channels::with(config.arrivals),
+            channels: Channels::with(config.arrivals, config.servers_remember),
             signals: Signals::default(),
             timers: Timers::default(),
             random: Random::new(config.random_seed),

@@ -62,6 +62,7 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     options.peers = args.peers.start(patience::with_peers(&bounds))?;
     options.residents = args.peers.residents(&working_directory(&options))?;
     options.config.arrivals = args.peers.arrivals();
+    options.config.servers_remember = args.peers.servers_remember();
     let watchdog = {
         let json = args.json.clone();
         let seed = args.seed;

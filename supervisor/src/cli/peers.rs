@@ -176,11 +176,16 @@ impl PeerArgs {
         self.any() && self.peers == PeersArg::Real
     }
 
+    /// Does what a server outside says depend on all that its process was told?
+    pub fn servers_remember(&self) -> bool {
+        self.peer_state == Some(PeerStateArg::Process)
+    }
+
     /// Where they stand, for the account of what a verdict covers.
     pub fn stand(&self) -> Stand {
         match self.peers {
             PeersArg::Real => Stand::Real {
-                by_process: self.peer_state == Some(PeerStateArg::Process),
+                by_process: self.servers_remember(),
             },
             PeersArg::Inside => Stand::Inside,
             PeersArg::Explored => Stand::Explored,
@@ -231,6 +236,12 @@ impl PeerArgs {
         if self.peers != PeersArg::Real {
             return Ok(Peers::default());
         }
+        if self.servers_remember() && self.share_trees {
+            return Err(Failure::usage(
+                "--peer-state process has one tree for each server process, and --share-trees one for all connections",
+            )
+            .hint("leave out one of them"));
+        }
         let plain = Config::default();
         let config = Config {
             mode: match self.cache.unwrap_or_default() {
@@ -239,6 +250,7 @@ impl PeerArgs {
                 CacheArg::Off => CacheMode::Off,
             },
             share_trees: self.share_trees,
+            by_process: self.servers_remember(),
             settle: self.settle.unwrap_or(plain.settle),
             hang_bound: self.peer_timeout.unwrap_or(plain.hang_bound),
             offline: self.offline,

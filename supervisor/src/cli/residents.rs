@@ -2,7 +2,7 @@
 
 use super::peers::{ArrivalsArg, PeerArgs, PeersArg};
 use crate::shim;
-use failure::Failure;
+use failure::{ExitCode, Failure};
 use peers::PeerSpec;
 use session::Resident;
 use session::Residents;
@@ -59,8 +59,9 @@ impl PeerArgs {
             ("clients", clients.len(), Peer::MOST_CLIENTS),
         ] {
             if count > most {
-                let what = format!("--peers {}: at most {most} {kind}", self.peers.name());
-                return Err(Failure::usage(what).hint("more of them can stand outside: --peers real"));
+                let peers = self.peers.name();
+                return Err(Failure::usage(format!("--peers {peers}: at most {most} {kind}"))
+                    .hint("more of them can stand outside: --peers real"));
             }
         }
         let residents = Residents::new(self.peers == PeersArg::Explored, servers, clients);
@@ -88,8 +89,10 @@ impl PeerArgs {
         match given.iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => {
                 let peers = self.peers.name();
-                let what = format!("{option} is about peers outside, and --peers {peers} has none");
-                Err(Failure::usage(what).hint(format!("leave out {option}, or use --peers real")))
+                Err(Failure::usage(format!(
+                    "{option} is about peers outside, and --peers {peers} has none"
+                ))
+                .hint(format!("leave out {option}, or use --peers real")))
             }
             None => Ok(()),
         }
@@ -99,7 +102,10 @@ impl PeerArgs {
 fn resident(spec: &PeerSpec, name: String, cwd: &Path) -> Result<Resident, Failure> {
     let mut argv: Vec<Vec<u8>> = spec.argv.iter().map(|arg| arg.as_bytes().to_vec()).collect();
     let command = argv.first().cloned().unwrap_or_default();
-    let of_peer = |failure: Failure| failure.detail(format!("as the peer {name}: {}", spec.command));
+    let of_peer = |mut failure: Failure| {
+        failure.code = ExitCode::Peer;
+        failure.detail(format!("as the peer {name}: {}", spec.command))
+    };
     let mut program = Program::find(OsStr::from_bytes(&command), cwd).map_err(of_peer)?;
     if let Some(path) = shim::resolve(&program.path, cwd)? {
         argv[0] = path.as_os_str().as_bytes().to_vec();

@@ -135,6 +135,7 @@ fn run(args: &Args, quiet: bool, started: Instant) -> Result<u8, Failure> {
     options.peers = args.peers.start(::peers::Patience::default())?;
     options.residents = args.peers.residents(&working_directory(&options))?;
     options.config.arrivals = args.peers.arrivals();
+    options.config.servers_remember = args.peers.servers_remember();
     let execution = execute(args, &options)?;
     if args.check_determinism {
         check_again(args, &options, &execution)?;
@@ -244,6 +245,7 @@ pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, 
         gid: nix::unistd::getegid().as_raw(),
         groups: groups()?,
         arrivals: Arrivals::Ordered,
+        servers_remember: false,
     };
     Ok(Options {
         argv,

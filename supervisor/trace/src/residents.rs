@@ -1,6 +1,7 @@
 //! The peers that were processes of the execution: a replay executes them again.
 
 use serde::{Deserialize, Serialize};
+use syscall_model::residents::Peer;
 
 /// Peers that are executed with the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,6 +12,16 @@ pub struct ResidentsRecord {
     pub servers: Vec<ResidentRecord>,
     #[serde(deserialize_with = "peers::bounded::vec")]
     pub clients: Vec<ResidentRecord>,
+}
+
+impl ResidentsRecord {
+    /// The first process of each, with what reports call it.
+    pub fn named(&self) -> impl Iterator<Item = (u32, &str)> {
+        let servers = (0..).map(Peer::Server).zip(&self.servers);
+        let clients = (0..).map(Peer::Client).zip(&self.clients);
+        let all = servers.chain(clients);
+        all.map(|(peer, record)| (peer.first_pid(), record.name.as_str()))
+    }
 }
 
 /// One of them.

@@ -24,7 +24,7 @@ mod tests;
 
 pub use control::{ioctl, pipe_size, set_pipe_size, stat_kind};
 pub use io::{prepare_read, prepare_write, read, read_some, write, write_some};
-pub use touches::{Use, held_beside, touches};
+pub use touches::{Use, held_beside, touched_servers, touches};
 
 use crate::clock::Nanos;
 use crate::fd::{Description, Kind, OfdId, PollEvents};
@@ -70,6 +70,8 @@ pub struct Channels {
     /// The program has looked for clients at a listening socket: from then on they are there.
     pub(crate) clients_awaited: bool,
     pub(crate) arrivals: Arrivals,
+    /// What a server outside says on one connection may depend on what it was told on others.
+    pub(crate) servers_remember: bool,
     /// What peers have said and the program could not notice yet, by the socket that it is for.
     pub(crate) flights: OrdMap<ChannelId, Flight>,
     next_port: u16,
@@ -80,9 +82,10 @@ const FIRST_PORT: u16 = 45_000;
 
 impl Channels {
     /// None yet.
-    pub(crate) fn with(arrivals: Arrivals) -> Self {
+    pub(crate) fn with(arrivals: Arrivals, servers_remember: bool) -> Self {
         Self {
             arrivals,
+            servers_remember,
             ..Self::default()
         }
     }

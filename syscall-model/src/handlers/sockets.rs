@@ -7,7 +7,7 @@ use super::pipe::install_two;
 use super::{names, paths};
 use crate::call::Call;
 use crate::channels::socket::{self, Link, Socket, Style};
-use crate::channels::{ChannelId, Use, install, io, named, netlink, touches};
+use crate::channels::{ChannelId, Use, install, io, named, netlink, touched_servers, touches};
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId};
 use crate::fs::{Ino, NodeId};
@@ -238,9 +238,15 @@ pub fn reached_by_connect(cx: &Cx, fd: i32, addr: u64, len: u64) -> Vec<Touch> {
         return Vec::new();
     };
     let listener = named::receiver(cx.model, &to).map(|id| Touch::write(Object::Channel(id.0)));
+    // That somebody connects is something that a server is told.
+    let servers = match cx.model.channels.servers_remember {
+        true => touched_servers(true, false),
+        false => Vec::new(),
+    };
     listener
         .into_iter()
         .chain([Touch::write(Object::Destination(to))])
+        .chain(servers)
         .collect()
 }
 

@@ -9,7 +9,7 @@ use crate::answer::StreamEnd;
 use crate::channel::{Flight, Link};
 use crate::error::PeerError;
 use crate::physical::Physical;
-use crate::state::{Conn, ConnKey, PeerState};
+use crate::state::{Conn, ConnKey, Instance, PeerState};
 use crate::store::TreeKey;
 use crate::tree::{At, Readable};
 use crate::world::PeerWorld;
@@ -52,6 +52,10 @@ impl PeerWorld {
         let ConnKey::Opened(address, nth @ 1..) = key else {
             return Ok(readable);
         };
+        // What a process makes of all its connections is in its tree.
+        if matches!(self.conn(state, key)?.instance, Instance::Process(_)) {
+            return Ok(readable);
+        }
         if matches!(**address, Address::Udp(_)) || matches!(readable, Readable::Nothing | Readable::Unknown) {
             return Ok(readable);
         }

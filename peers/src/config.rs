@@ -45,6 +45,8 @@ pub struct Config {
     pub mode: CacheMode,
     /// All connections to one destination share one tree.
     pub share_trees: bool,
+    /// What a server says may depend on all that its process was told, on any connection: one tree per process.
+    pub by_process: bool,
     /// How long a peer that cannot be inspected must be silent for its answer to be complete.
     pub settle: Duration,
     /// How long a peer may sleep before it answers.
@@ -82,6 +84,7 @@ impl Default for Config {
         Config {
             mode: CacheMode::Branching,
             share_trees: false,
+            by_process: false,
             settle: Duration::from_millis(50),
             sleep_bound: Duration::from_secs(3),
             hang_bound: Duration::from_secs(10),

@@ -2,7 +2,7 @@
 
 use crate::answer::StreamEnd;
 use crate::error::PeerError;
-use crate::state::{ConnKey, PeerState};
+use crate::state::{ConnKey, Instance, PeerState};
 use crate::tree::Write;
 use crate::world::PeerWorld;
 
@@ -55,13 +55,15 @@ impl PeerWorld {
         Ok(())
     }
 
-    /// The SUT closes a connection, with nothing unread. A server is not told (its connection may serve another schedule); a client is, because what it does next (another
+    /// The SUT closes a connection, with nothing unread. A server is not told (its connection may serve another schedule), unless its other connections may depend on it; a client is, because what it does next (another
     /// connection, its end) may depend on it: what it still says is refused.
     ///
     /// # Errors
     /// There is no such connection, or in linear mode the recorded conversation goes on.
     pub fn close(&mut self, state: &mut PeerState, key: &ConnKey) -> Result<(), PeerError> {
-        if matches!(key, ConnKey::Accepted(..)) {
+        let instance = state.0.conns.get(key).map(|conn| &conn.instance);
+        let is_of_process = matches!(instance, Some(Instance::Process(_)));
+        if is_of_process || matches!(key, ConnKey::Accepted(..)) {
             self.tell_of_close(state, key)?;
         }
         self.forget(state, key);

@@ -120,8 +120,8 @@ impl Physical {
                     link.pump(channel, &mut self.heard, usize::MAX);
                     link.close();
                 }
-                // Said by `go_on_from`.
-                Segment::From(_) => {}
+                // Done by the world.
+                Segment::From(_) | Segment::Open(_) => {}
             }
         }
         self.at = to;

@@ -1,5 +1,6 @@
 //! Positions in a tree, and what lies between them: what the SUT wrote, symbol by symbol.
 
+use crate::address::Address;
 use crate::answer::Channel;
 use serde::{Deserialize, Serialize};
 use std::hash::{Hash, Hasher};
@@ -73,6 +74,8 @@ pub enum Write<'a> {
     /// The SUT goes on with who is at the other end of this channel from another of its datagram sockets, the one that is called so: from
     /// there comes a new channel.
     From(&'a str),
+    /// The SUT connects to a server process: this is a new channel of it.
+    Open(&'a Address),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +87,7 @@ pub(crate) enum Segment {
     // New ones go to the end: saved trees have their numbers.
     Reset,
     Close,
+    Open(Address),
 }
 
 impl Segment {
@@ -95,7 +99,12 @@ impl Segment {
     pub(crate) fn len(&self) -> u32 {
         match self {
             Segment::Bytes(bytes) => bytes.len() as u32,
-            Segment::Datagram(_) | Segment::Fin | Segment::From(_) | Segment::Reset | Segment::Close => 1,
+            Segment::Datagram(_)
+            | Segment::Fin
+            | Segment::From(_)
+            | Segment::Reset
+            | Segment::Close
+            | Segment::Open(_) => 1,
         }
     }
     pub(crate) fn fold(&self, mut hash: u128, channel: Channel, from: u32, to: u32) -> u128 {
@@ -114,6 +123,12 @@ impl Segment {
                     hash = fold(hash, lane | 1024 | u64::from(byte));
                 }
                 hash = fold(hash, lane | 258);
+            }
+            Segment::Open(address) => {
+                for byte in address.to_string().bytes() {
+                    hash = fold(hash, lane | 2048 | u64::from(byte));
+                }
+                hash = fold(hash, lane | 261);
             }
             Segment::Datagram(bytes) => {
                 for &byte in bytes {

@@ -32,6 +32,7 @@ fn said(channel: u16, segment: &Segment, from: u32, to: u32) -> String {
         Segment::Fin => String::from("<end>"),
         Segment::Reset => String::from("<reset>"),
         Segment::Close => String::from("<close>"),
+        Segment::Open(address) => format!("<connects to {address}>"),
         Segment::From(name) => format!("<goes on from {name}>"),
     };
     if channel == 0 {

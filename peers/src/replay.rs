@@ -85,6 +85,12 @@ impl PeerWorld {
             };
             physical.add_link(link.map_err(PeerError::io(what.clone()))?, name.clone());
         }
+        if let Segment::Open(address) = segment {
+            let link = Link::connect(address, self.config.connect_bound);
+            let link = link.map_err(|error| PeerError::connecting(address, error))?;
+            self.counters.physical_connections += 1;
+            physical.links.push(link);
+        }
         if *segment == Segment::Reset {
             self.ground.put_something_unread(physical, channel);
         }
@@ -219,6 +225,10 @@ impl PeerWorld {
                     segment: Segment::From(name),
                     ..
                 } => text.push_str(&format!("<goes on from {name}>")),
+                Step::Write {
+                    segment: Segment::Open(address),
+                    ..
+                } => text.push_str(&format!("<connects to {address}>")),
                 Step::Check(_) => {}
             }
         }
@@ -285,6 +295,7 @@ impl PeerWorld {
         }
         let physical = match self.keys[tree].clone() {
             TreeKey::Client(index) => self.launch_client(tree, index)?,
+            TreeKey::Process(index) => self.begin_process(tree, index as usize)?,
             TreeKey::Server(address, _) => match self.connect(tree, &address) {
                 Err(PeerError::NoWay { .. }) if self.trees[tree].answer(Tree::root().pos).is_some() => {
                     return Err(self.refuses(tree, &address));

@@ -79,7 +79,7 @@ impl PeerWorld {
     }
 
     /// The sockets that answer at an address.
-    fn listening_at(&mut self, address: &Address) -> HashSet<u64> {
+    pub(crate) fn listening_at(&mut self, address: &Address) -> HashSet<u64> {
         let same = |bound: &Address| match (bound, address) {
             (Address::Tcp(a), Address::Tcp(b)) | (Address::Udp(a), Address::Udp(b)) => a.port() == b.port(),
             (Address::Unix(a), Address::Unix(b)) => same_name(a, b),

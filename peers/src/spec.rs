@@ -69,13 +69,13 @@ impl PeerSpec {
 
 /// A client as all that has to do with the order of clients sees it: also where only a recording of it is left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Member {
+pub struct Member {
     /// What reports call it: the name that it was given, counted if it is one of several, or else `client#` and its number among all.
-    pub(crate) name: String,
+    pub name: String,
     /// Clients of one kind were asked for together (`3*CMD`), and are interchangeable.
-    pub(crate) kind: u32,
+    pub kind: u32,
     /// It comes when all of this kind have ended.
-    pub(crate) after: Option<u32>,
+    pub after: Option<u32>,
 }
 
 impl Member {
@@ -85,7 +85,9 @@ impl Member {
     }
 }
 
-pub(crate) fn roster(specs: &[PeerSpec]) -> Vec<Member> {
+/// All clients that these commands ask for, in their order.
+#[must_use]
+pub fn roster(specs: &[PeerSpec]) -> Vec<Member> {
     let mut members = Vec::new();
     for (kind, spec) in specs.iter().enumerate() {
         let is_meant = |other: &PeerSpec| spec.after.as_deref() == Some(other.name.as_str());

@@ -38,6 +38,8 @@ impl fmt::Display for ConnKey {
 pub(crate) enum Instance {
     Server(Arc<Address>, u32),
     Client(u32),
+    /// A server process with all connections to it.
+    Process(u32),
 }
 
 /// Where in this world the tree of a connection is: found once, and no part of what the connection is.
@@ -132,7 +134,7 @@ impl PeerState {
     pub fn client_of(&self, key: &ConnKey) -> Option<u32> {
         match self.0.conns.get(key)?.instance {
             Instance::Client(client) => Some(client),
-            Instance::Server(..) => None,
+            Instance::Server(..) | Instance::Process(_) => None,
         }
     }
 

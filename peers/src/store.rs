@@ -22,6 +22,8 @@ pub enum TreeKey {
     Server(Address, u32),
     /// The client launched as the k-th, with all its connections.
     Client(u32),
+    /// The server process launched as the k-th, with all connections to it.
+    Process(u32),
 }
 
 impl fmt::Display for TreeKey {
@@ -30,6 +32,7 @@ impl fmt::Display for TreeKey {
             TreeKey::Server(address, 0) => write!(f, "{address}"),
             TreeKey::Server(address, k) => write!(f, "{address}#{k}"),
             TreeKey::Client(k) => write!(f, "client#{k}"),
+            TreeKey::Process(k) => write!(f, "server#{k}"),
         }
     }
 }

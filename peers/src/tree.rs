@@ -8,6 +8,7 @@
 //! Nodes are never split: children hang at any offset of a segment. So a position, once handed out, stays valid while the tree
 //! grows. And there is exactly one position for every string of writes, so that `AB` written at once and `A`, `B` written apart meet.
 
+use crate::address::Address;
 use crate::answer::{Answer, BY_IPV4, Channel, Speech, StreamEnd};
 pub use crate::position::{At, Cursor, Pos, Write};
 use crate::position::{EMPTY_PATH, Segment};
@@ -168,6 +169,7 @@ impl Tree {
                     | (Segment::Reset, Write::Reset)
                     | (Segment::Close, Write::Close) => true,
                     (Segment::From(a), Write::From(b)) => a == b,
+                    (Segment::Open(a), Write::Open(b)) => a == b,
                     _ => false,
                 }
         };
@@ -177,6 +179,14 @@ impl Tree {
             .filter(|&&(offset, _)| offset == pos.offset)
             .map(|&(_, id)| id)
             .find(|&id| starts_so(&self.nodes[id as usize]))
+    }
+
+    /// Was this address ever connected to, on any path?
+    pub(crate) fn is_opened(&self, address: &Address) -> bool {
+        let segments = self.nodes.iter().map(|node| &node.segment);
+        segments
+            .into_iter()
+            .any(|segment| matches!(segment, Segment::Open(to) if to == address))
     }
 
     /// Nothing was ever written after `pos`.
@@ -249,6 +259,7 @@ impl Tree {
             Write::Reset => Segment::Reset,
             Write::Close => Segment::Close,
             Write::From(name) => Segment::From(name.to_owned()),
+            Write::Open(address) => Segment::Open(address.clone()),
         };
         let (id, len) = (self.nodes.len() as u32, segment.len());
         let path = segment.fold(at.path, channel, 0, len);

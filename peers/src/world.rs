@@ -43,6 +43,8 @@ pub struct PeerWorld {
     /// The clients, launched or recorded.
     pub(crate) roster: Vec<Member>,
     pub(crate) served_by: HashMap<usize, Option<usize>>,
+    /// Server processes that were told something since they were started, where each has one tree.
+    pub(crate) begun: HashSet<usize>,
     /// The server that was found at an address.
     pub(crate) serves_at: HashMap<Address, usize>,
     pub(crate) counters: Counters,
@@ -121,6 +123,7 @@ impl PeerWorld {
             clients,
             roster,
             served_by: HashMap::new(),
+            begun: HashSet::new(),
             serves_at: HashMap::new(),
             counters: Counters::default(),
             partial: false,
@@ -212,6 +215,7 @@ impl PeerWorld {
                 TreeKey::Server((**address).clone(), if self.config.share_trees { 0 } else { *k })
             }
             Instance::Client(index) => TreeKey::Client(*index),
+            Instance::Process(index) => TreeKey::Process(*index),
         }
     }
 
@@ -233,6 +237,9 @@ impl PeerWorld {
         state: &mut PeerState,
         address: &Address,
     ) -> Result<Result<ConnKey, i32>, PeerError> {
+        if let Some(server) = self.process_at(address) {
+            return self.open_process(state, server, address).map(Ok);
+        }
         let address = Arc::new(address.clone());
         let k = state.0.opened.get(&address).copied().unwrap_or(0);
         let instance = Instance::Server(address.clone(), k);
@@ -294,7 +301,7 @@ impl PeerWorld {
         self.poll_at(id, at.pos)
     }
 
-    fn offline_miss(&self, tree: usize, at: At, wanted: String) -> PeerError {
+    pub(crate) fn offline_miss(&self, tree: usize, at: At, wanted: String) -> PeerError {
         PeerError::OfflineMiss {
             connection: self.keys[tree].to_string(),
             after: self.told(tree, at.pos),

@@ -96,6 +96,21 @@ pub struct Table {
     next: u32,
 }
 
+impl Table {
+    /// The table of a process that inherits nothing.
+    pub(crate) fn numbered(first_number: u32) -> Self {
+        Self {
+            next: first_number,
+            ..Self::default()
+        }
+    }
+
+    /// What is open in it.
+    pub(crate) fn descriptions(&self) -> impl Iterator<Item = OfdId> + '_ {
+        self.entries.values().map(|descriptor| descriptor.description)
+    }
+}
+
 /// The descriptor table of the process in place, and all open file descriptions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Files {

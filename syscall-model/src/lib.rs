@@ -27,6 +27,7 @@ pub mod output;
 pub mod process;
 pub mod processes;
 pub mod random;
+pub mod residents;
 pub mod signals;
 pub mod table;
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The whole modelled kernel state, and the context in which handlers run.
 
 use crate::call::Call;
-use crate::channels::Channels;
 use crate::channels::mqueue;
 use crate::channels::socket::{self, Socket};
+use crate::channels::{ChannelId, Channels};
 use crate::clock::{Clock, Nanos};
 use crate::effect::{Outcome, Prepared};
 use crate::fd::{Description, Files, Kind, OfdId, PollEvents};
@@ -17,6 +17,7 @@ use crate::output::Output;
 use crate::process::Process;
 use crate::processes::{Bank, Pid, Zombie};
 use crate::random::Random;
+use crate::residents::Residents;
 use crate::signals::Signals;
 use crate::table;
 use crate::thread::{Pending, Thread, Tid};
@@ -47,6 +48,8 @@ pub struct Model {
     pub aside: BTreeMap<Pid, Bank>,
     /// Those that have ended and that nobody has waited for.
     pub zombies: BTreeMap<Pid, Zombie>,
+    /// Peers that are processes of the model.
+    pub residents: Residents,
 }
 
 /// What the modelled machine looks like at the start; part of a trace, so that a replay starts the same.
@@ -73,6 +76,8 @@ pub struct Config {
     pub groups: Vec<u32>,
     /// When the program can notice what peers say.
     pub arrivals: Arrivals,
+    /// What a server outside says on one connection may depend on what it was told on others.
+    pub servers_remember: bool,
 }
 
 impl Default for Config {
@@ -91,6 +96,7 @@ impl Default for Config {
             gid: 1000,
             groups: Vec::new(),
             arrivals: Arrivals::Ordered,
+            servers_remember: false,
         }
     }
 }
@@ -140,7 +146,7 @@ impl Model {
             process: Process::new(config),
             files: Files::default(),
             fs,
-            channels: Channels::with(config.arrivals),
+            channels: Channels::with(config.arrivals, config.servers_remember),
             signals: Signals::default(),
             timers: Timers::default(),
             random: Random::new(config.random_seed),
@@ -148,20 +154,26 @@ impl Model {
             stack_pointer: 0,
             aside: BTreeMap::new(),
             zombies: BTreeMap::new(),
+            residents: Residents::default(),
         };
         let mut main = Thread::new(config.pid, thread_name(&config.program), 0);
         main.pending = Pending::Running;
         model.threads.insert(config.pid, main);
         let stdin = Kind::File(model.fs.stdin(config));
+        model.open_standard_streams(stdin);
+        model
+    }
+
+    /// Descriptors 0, 1 and 2 of the process in place.
+    pub(crate) fn open_standard_streams(&mut self, stdin: Kind) {
         for (fd, kind, flags) in [
             (0, stdin, libc::O_RDONLY),
             (1, Kind::Output(1), libc::O_WRONLY),
             (2, Kind::Output(2), libc::O_WRONLY),
         ] {
-            let description = model.files.describe(kind, flags);
-            model.files.install_at(description, fd, false);
+            let description = self.files.describe(kind, flags);
+            self.files.install_at(description, fd, false);
         }
-        model
     }
 
     /// A new program image in the same process: what `execve` keeps and what it resets. The thread that asked for it is the
@@ -266,9 +278,9 @@ impl Model {
             .map(|_| Wake::TimedOut)
     }
 
-    /// Does any thread wait for a client: to be connected to, or to be told something by one?
+    /// Does any thread of the program wait for a client: to be connected to, or to be told something by one?
     pub fn awaits_clients(&self) -> bool {
-        self.all_threads()
+        self.own_threads()
             .any(|thread| self.thread_awaits_clients(thread))
     }
 
@@ -293,7 +305,7 @@ impl Model {
         match self.files.get(id).map(|description| &description.kind) {
             Some(Kind::Socket(socket)) => {
                 let socket = self.channels.sockets.get(socket);
-                let is_theirs = |s: &Socket| s.is_open_to_clients() || s.serves || s.client.is_some();
+                let is_theirs = |s: &Socket| s.is_open_to_clients() || s.serves || s.is_of_client();
                 is_about_input && socket.is_some_and(is_theirs)
             }
             Some(Kind::Epoll(epoll)) => {
@@ -331,6 +343,27 @@ impl Model {
             }
             _ => false,
         }
+    }
+
+    /// Does time alone change something for the program itself?
+    pub fn has_deadline(&self) -> bool {
+        let now = self.clock.now();
+        let waits = self.own_threads().filter_map(|t| t.wait.as_ref()?.deadline);
+        let own = self.process.peer.is_none();
+        let timers = own.then(|| self.timers.next_deadline(&self.signals, &self.threads));
+        let others = self.aside.values().filter(|bank| bank.process.peer.is_none());
+        let others = others.map(|bank| bank.timers.next_deadline(&bank.signals, &bank.threads));
+        let open = self.own_descriptions();
+        let is_open = |id: ChannelId| {
+            let kinds = open.iter().filter_map(|ofd| self.files.get(*ofd));
+            kinds.into_iter().any(|open| open.kind == Kind::TimerFd(id))
+        };
+        let descriptors = self.channels.next_deadline_of(now, is_open);
+        let mut all = waits
+            .chain(timers.flatten())
+            .chain(others.flatten())
+            .chain(descriptors);
+        all.any(|deadline| deadline > now)
     }
 
     /// The earliest moment at which time alone changes something.
@@ -432,7 +465,7 @@ impl Model {
 }
 
 /// The name that the kernel gives a program: the last part of its path, cut to 15 bytes.
-fn thread_name(program: &[u8]) -> [u8; 16] {
+pub(crate) fn thread_name(program: &[u8]) -> [u8; 16] {
     let base = program.rsplit(|&b| b == b'/').next().unwrap_or(program);
     let mut name = [0; 16];
     let len = base.len().min(15);

@@ -45,8 +45,13 @@ pub enum Object {
     Said(u32),
     /// What was said to one client process, on any of its connections.
     Told(u32),
+    /// What servers outside say, on any connection, where that depends on all that they were told; and what they were told.
+    Servers,
+    ToldServers,
     /// Who is accepted next.
     Clients,
+    /// All that peers do that are processes of the model and move whenever they can.
+    Peers,
     /// Anything: dependent with every operation.
     Everything,
 }

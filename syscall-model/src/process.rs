@@ -1,6 +1,7 @@
 //! The identity, the limits and the other process-wide settings.
 
 use crate::model::Config;
+use crate::residents::Peer;
 
 /// Real, effective and saved id of a user or a group. The file-system id follows the effective one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +58,8 @@ pub struct Process {
     pub lost_sharing: bool,
     /// The first process of all.
     pub first: u32,
+    /// The peer that it is, or is of; none if it is the program's own.
+    pub peer: Option<Peer>,
     /// It has become another program since it was made.
     pub execed: bool,
     pub group: u32,
@@ -95,6 +98,7 @@ impl Process {
             untold: false,
             lost_sharing: false,
             first: config.pid,
+            peer: None,
             execed: false,
             group: config.pid,
             session: shell,
@@ -123,6 +127,17 @@ impl Process {
         self.keep_capabilities = false;
         self.user.saved = self.user.effective;
         self.group_ids.saved = self.group_ids.effective;
+    }
+
+    /// The first number of what it makes: descriptions, channels, inodes.
+    pub(crate) fn numbers(&self) -> u32 {
+        /// As many things may a process make before it comes to the numbers of the next.
+        const RANGE: u32 = 1 << 20;
+        let range = match self.peer {
+            None => self.pid.wrapping_sub(self.first),
+            Some(peer) => peer.range(self.pid),
+        };
+        range.wrapping_mul(RANGE)
     }
 
     /// Who it is, as sockets tell others.

@@ -5,7 +5,7 @@
 //! Between two steps the process with the lowest number is in place, so that it does not tell who moved last.
 
 use crate::channels::{epoll, mqueue};
-use crate::fd::{Kind, PollEvents, Table};
+use crate::fd::{Kind, OfdId, PollEvents, Table};
 use crate::fs::{NodeId, Place};
 use crate::ipc::Ipc;
 use crate::model::Model;
@@ -276,19 +276,42 @@ impl Model {
         }
     }
 
+    /// What the program's own processes have open.
+    pub(crate) fn own_descriptions(&self) -> Vec<OfdId> {
+        let own = self.process.peer.is_none() && !self.threads.is_empty();
+        let here = self
+            .files
+            .iter()
+            .filter(|_| own)
+            .map(|(_, open)| open.description);
+        let others = self.aside.values().filter(|bank| bank.process.peer.is_none());
+        here.chain(others.flat_map(|bank| bank.table.descriptions()))
+            .collect()
+    }
+
     /// A copy of the process in place, made by `maker`, with one thread.
     pub(crate) fn add_process(&mut self, maker: Thread, process: Process, signals: Signals) {
-        /// As many things may a process make before it comes to the numbers of the next.
-        const RANGE: u32 = 1 << 20;
-        let numbers = process.pid.wrapping_sub(process.first).wrapping_mul(RANGE);
+        let numbers = process.numbers();
+        let (table, place) = (self.files.copy_table(numbers), self.fs.copy_place(numbers));
+        self.add_bank(maker, process, signals, table, place);
+    }
+
+    pub(crate) fn add_bank(
+        &mut self,
+        first: Thread,
+        process: Process,
+        signals: Signals,
+        table: Table,
+        place: Place,
+    ) {
         let bank = Bank {
-            threads: BTreeMap::from([(maker.tid, maker)]),
+            threads: BTreeMap::from([(first.tid, first)]),
             signals,
             timers: Timers::default(),
             random: self.random.of_process(process.pid),
-            table: self.files.copy_table(numbers),
-            place: self.fs.copy_place(numbers),
-            next_channel: numbers,
+            table,
+            place,
+            next_channel: process.numbers(),
             process,
         };
         self.aside.insert(bank.process.pid, bank);

@@ -111,6 +111,7 @@ impl Maker<'_> {
             watched: (*self.options.watched).clone(),
             lent: self.options.walk.as_ref().map(|walk| (*walk.lent).clone()),
             faults: self.options.faults.calls.bits(),
+            residents: self.options.residents_record()?,
             recover: system
                 .recovery()
                 .map(|recovery| recovery.argv.clone())

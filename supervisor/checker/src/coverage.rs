@@ -9,6 +9,11 @@ use syscall_model::net::Arrivals;
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Covered {
     pub preempt: &'static str,
+    /// Where peers stand: `none`, `real`, `inside` or `explored`.
+    pub peers: &'static str,
+    /// What real servers' answers depend on: `connection` or `process`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_state: Option<&'static str>,
     pub arrivals: &'static str,
     pub late: u32,
     pub faults: Vec<String>,
@@ -39,7 +44,55 @@ pub struct Asked {
     /// By name.
     pub faults: Vec<String>,
     pub fault_budget: u32,
-    pub has_peers: bool,
+    pub peers: Option<Stand>,
+}
+
+/// Where peers stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stand {
+    /// Outside. `by_process`: what servers answer may depend on what they were told on other connections.
+    Real { by_process: bool },
+    /// Processes beside the program, in one schedule.
+    Inside,
+    /// The same, in all schedules.
+    Explored,
+}
+
+impl Stand {
+    const fn name(self) -> &'static str {
+        match self {
+            Stand::Real { .. } => "real",
+            Stand::Inside => "inside",
+            Stand::Explored => "explored",
+        }
+    }
+
+    const fn state(self) -> Option<&'static str> {
+        match self {
+            Stand::Real { by_process: true } => Some("process"),
+            Stand::Real { by_process: false } => Some("connection"),
+            Stand::Inside | Stand::Explored => None,
+        }
+    }
+
+    /// What is assumed about peers that stand there.
+    fn assumption(self, arrivals: Arrivals) -> String {
+        match (self, arrivals) {
+            (Stand::Inside, _) => {
+                "peers run inside, in one fixed schedule; their data arrives immediately, clients connect in the order of the command line".to_owned()
+            }
+            (Stand::Explored, _) => {
+                "schedules of the peers are explored, too, from the start of the program on; data arrives immediately".to_owned()
+            }
+            (Stand::Real { .. }, Arrivals::Ordered) => {
+                "peers behave as recorded; their data arrives immediately and in order".to_owned()
+            }
+            (Stand::Real { .. }, Arrivals::Any { late }) => format!(
+                "peers behave as recorded; their data arrives in any order, each item late at most {}",
+                times(late)
+            ),
+        }
+    }
 }
 
 const fn name(preempt: Preempt) -> &'static str {
@@ -77,7 +130,9 @@ fn counted(count: u32, what: &str) -> String {
 /// What can be said for sure of a search that left something out.
 fn statement(asked: &Asked, coverage: Coverage, deepened: Option<Deepened>) -> Option<String> {
     let late = match asked.arrivals {
-        Arrivals::Any { late } if asked.has_peers => format!(" (and {})", counted(late, "late arrival")),
+        Arrivals::Any { late } if asked.peers.is_some() => {
+            format!(" (and {})", counted(late, "late arrival"))
+        }
         _ => String::new(),
     };
     let complete = |bound: u32| format!("complete up to {}{late}", counted(bound, "preemption"));
@@ -115,17 +170,7 @@ pub fn covered(
         "sequential consistency".to_owned(),
         switches(asked.preempt).to_owned(),
     ];
-    if asked.has_peers {
-        assumptions.push(match asked.arrivals {
-            Arrivals::Ordered => {
-                "peers behave as recorded; their data arrives immediately and in order".to_owned()
-            }
-            Arrivals::Any { late } => format!(
-                "peers behave as recorded; their data arrives in any order, each item late at most {}",
-                times(late)
-            ),
-        });
-    }
+    assumptions.extend(asked.peers.map(|stand| stand.assumption(asked.arrivals)));
     let faults = asked.faults;
     assumptions.push(match (faults.is_empty(), asked.fault_budget) {
         (true, _) => "no faults".to_owned(),
@@ -140,6 +185,8 @@ pub fn covered(
     }
     Covered {
         preempt: name(asked.preempt),
+        peers: asked.peers.map_or("none", Stand::name),
+        peer_state: asked.peers.and_then(Stand::state),
         arrivals: match asked.arrivals {
             Arrivals::Ordered => "ordered",
             Arrivals::Any { .. } => "any",
@@ -174,7 +221,7 @@ mod tests {
             arrivals: Arrivals::Any { late: 1 },
             faults: Vec::new(),
             fault_budget: 1,
-            has_peers,
+            peers: has_peers.then_some(Stand::Real { by_process: false }),
         };
         statement(&asked, coverage, deepened)
     }

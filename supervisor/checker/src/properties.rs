@@ -48,7 +48,7 @@ impl Ending {
             deadlock: *end == End::Deadlock,
             livelock: *end == End::Livelock,
             idle: *end == End::Idle,
-            sent: session.network().sent(),
+            sent: session.sent(),
             stdout: output.stdout.bytes(),
             stderr: output.stderr.bytes(),
             recovery: None,
@@ -193,7 +193,7 @@ impl Properties {
         if patterns.is_empty() {
             return Vec::new();
         }
-        let sent = session.network().sent();
+        let sent = session.sent();
         let violated = |&(pattern, forbidden): &(&Regex, bool)| {
             let hit = sent
                 .iter()

@@ -59,6 +59,7 @@ pub fn recover(
         faults: FaultPlan::default(),
         files: Some(Arc::new(files)),
         peers: Peers::default(),
+        residents: None,
         ..options.clone()
     };
     let execution = execution::run(options, &mut FirstEnabled, STEPS)

@@ -327,7 +327,7 @@ impl System for CheckSystem {
         };
         let running =
             last.filter(|tid| enabled.contains(tid) && session.model().thread(*tid).idle_yields == 0);
-        let live = session.model().tids().into_iter();
+        let live = session.scheduled_tids().into_iter();
         let gone =
             matches!(session.end(), Some(end) if !matches!(end, End::Deadlock | End::Livelock | End::Idle));
         let blocked = live
@@ -399,6 +399,7 @@ impl System for CheckSystem {
         };
         let foreign = session.foreign_unlock(thread);
         let is_alone = session.model().threads.len() == 1;
+        let at_rest = session.footprint_at_rest(thread);
         let pending = session.model().threads.get(&thread).map(|thread| &thread.pending);
         let is_thread_end = matches!(pending, Some(Pending::Call(call)) if call.sysno == Sysno::exit);
         session.step_as(choice.thread, choice.alternative)?;
@@ -409,10 +410,13 @@ impl System for CheckSystem {
         let session = self.session.as_mut().ok_or_else(gone)?;
         let mut report = StepReport::running();
         report.performed = in_silence.filter(|_| session.network().was_silent());
+        if let Some(at_rest) = at_rest.filter(|_| !session.residents_moved()) {
+            report.performed = Some(at_rest);
+        }
         if let Some(joined) = session.and_joined(report.performed.clone().unwrap_or(announced.clone())) {
             report.performed = Some(joined);
         }
-        if session.model().clock.now() != time || session.took_memory() {
+        if session.model().clock.now() != time || session.took_memory() || session.residents_launched() {
             // Time passed for everybody; memory is gone for everybody.
             report.performed = Some(announced.clone().and_global());
         }

@@ -244,6 +244,9 @@ impl Session {
     /// The new thread may run at once, before its maker does anything more. That can be told only by memory that they share without an order: where there
     /// is some, the return of the call is a step of its own.
     fn parks_after_spawn(&self) -> bool {
+        if self.model.process.peer.is_some() && self.has_fixed_residents() {
+            return false;
+        }
         match self.options.preempt {
             Preempt::Memory => true,
             Preempt::Auto => !self.options.watched.is_empty(),

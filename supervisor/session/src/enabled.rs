@@ -18,6 +18,13 @@ impl Session {
         if self.ended.is_some() {
             return Vec::new();
         }
+        let mut fair = self.fair();
+        fair.retain(|&tid| self.is_scheduled(tid));
+        fair
+    }
+
+    /// The threads that can move and do not let others go first.
+    pub(super) fn fair(&self) -> Vec<Tid> {
         let able: Vec<Tid> = self.able().collect();
         if !able.iter().any(|&tid| self.yields(tid, &able)) {
             return able;
@@ -128,13 +135,15 @@ impl Session {
             let on = context.look.as_ref();
             on.is_some_and(|on| self.model.is_about_clients(on))
         };
-        self.model.awaits_clients() || self.contexts.values().any(looks)
+        let own = |(tid, _): &(&Tid, &super::Context)| self.model.peer_of(**tid).is_none();
+        let mut own = self.contexts.iter().filter(own);
+        self.model.awaits_clients() || own.any(|(_, context)| looks(context))
     }
 
     /// One more look of `tid` that found nothing. After a few of them others come first, or it could look for ever while
     /// they could bring about what it looks for.
     pub(super) fn looked_in_vain(&mut self, tid: Tid) {
-        let others: BTreeSet<Tid> = self.able().filter(|&other| other != tid).collect();
+        let others = self.others_than(tid);
         let thread = self.model.thread_mut(tid);
         thread.idle_looks = (thread.idle_looks + 1).min(LOOKS);
         if thread.idle_looks == LOOKS {
@@ -142,9 +151,16 @@ impl Session {
         }
     }
 
+    /// Those who can move beside this one.
+    fn others_than(&self, tid: Tid) -> BTreeSet<Tid> {
+        let able = self.able();
+        able.filter(|&other| other != tid && self.is_scheduled(other) == self.is_scheduled(tid))
+            .collect()
+    }
+
     /// `tid` has let the others go first: it runs again when each of those that can move now has moved.
     pub(super) fn yield_from(&mut self, tid: Tid) {
-        let others: BTreeSet<Tid> = self.able().filter(|&other| other != tid).collect();
+        let others = self.others_than(tid);
         let thread = self.model.thread_mut(tid);
         thread.yields_to = others;
         // Beyond that the number says nothing more, and a loop that yields for ever would never be in the same state twice.

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use syscall_model::Tid;
-use trace::{End, Machine, ProgramRecord, Step, Trace};
+use trace::{End, Machine, ProgramRecord, ResidentsRecord, Step, Trace};
 
 /// A finished execution.
 pub struct Execution {
@@ -168,6 +168,7 @@ impl Execution {
             lent: options.walk.as_ref().map(|walk| (*walk.lent).clone()),
             faults: options.faults.calls.bits(),
             recover: Vec::new(),
+            residents: options.residents_record()?,
         })
     }
 }
@@ -184,6 +185,15 @@ pub fn digest(path: &Path) -> Result<[u8; 32], Failure> {
 }
 
 impl Options {
+    /// The peers that these options run with the program, as a trace tells it.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub fn residents_record(&self) -> Result<Option<ResidentsRecord>, Failure> {
+        let residents = self.residents.as_ref();
+        residents.map(|residents| residents.record()).transpose()
+    }
+
     /// What these options run, as a trace tells it.
     ///
     /// # Errors

@@ -37,6 +37,9 @@ impl Session {
             found.extend(timed.map(|tid| (tid, Alternative::Timeout)));
         }
         for tid in self.model.tids() {
+            if self.model.peer_of(tid).is_some() {
+                continue;
+            }
             let faults = self.faults_of(tid, plan.calls).into_iter();
             found.extend(faults.map(|fault| (tid, Alternative::Fault(fault))));
         }

@@ -18,7 +18,61 @@ const LAST_STATUS: u64 = 0x7374_6174_7573_0001;
 impl Session {
     /// The footprint of what this thread does next, up to its next parking point.
     pub fn footprint(&self, tid: Tid) -> Footprint {
-        self.footprint_of(tid, |_| true)
+        let footprint = self.footprint_of(tid, |_| true);
+        match self.reaches_residents(tid) {
+            None => footprint,
+            Some(Reached::Everywhere) => footprint.and_global(),
+            Some(Reached::By(access)) => footprint.and(key(&Object::Peers), access),
+        }
+    }
+
+    /// The footprint if no peer moves that moves whenever it can, where that is another one. Then the step does nothing to peers, but it may have seen what they
+    /// did before.
+    pub fn footprint_at_rest(&self, tid: Tid) -> Option<Footprint> {
+        match self.reaches_residents(tid)? {
+            Reached::By(explore::Access::Write) => {
+                let footprint = self.footprint_of(tid, |_| true);
+                Some(footprint.and_read(key(&Object::Peers)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Peers in a fixed schedule move within the step that sets them in motion, and may then touch whatever they can reach. So all operations of the program on what peers
+    /// can reach, too, have one object in common.
+    fn reaches_residents(&self, tid: Tid) -> Option<Reached> {
+        if !self.has_fixed_residents() {
+            return None;
+        }
+        if self.model.shares_with_peers() {
+            return Some(Reached::Everywhere);
+        }
+        let touches = &self.contexts.get(&tid)?.touches;
+        let accesses = touches.iter().filter(|touch| self.is_within_reach(&touch.object));
+        let access = accesses.map(|touch| touch.access).max()?;
+        Some(Reached::By(match access {
+            Access::Read => explore::Access::Read,
+            Access::Write => explore::Access::Write,
+        }))
+    }
+
+    /// May a process get at this that has nothing from the program's?
+    fn is_within_reach(&self, object: &Object) -> bool {
+        match object {
+            Object::Channel(id) => {
+                let id = ChannelId(*id);
+                let socket = self.model.channels.socket(id);
+                // A pipe or a pair of sockets has no name; but a pipe may be a file.
+                socket.is_none_or(|socket| socket.is_inet() || socket.crosses || socket.name.is_some())
+            }
+            Object::Path(_) | Object::FileSystem | Object::Destination(_) | Object::Clients => true,
+            Object::IpcKeys | Object::Segment(_) | Object::Semaphores(_) | Object::Messages(_) => true,
+            Object::Description(id) => {
+                let kind = self.model.files.get(*id).map(|open| &open.kind);
+                matches!(kind, Some(syscall_model::fd::Kind::File(_)))
+            }
+            _ => false,
+        }
     }
 
     /// The footprint if no peer answers, where that is another one.
@@ -164,7 +218,9 @@ impl Session {
             Reach::Ends => footprint,
             Reach::Everything => Footprint::global(),
             // The number is decided when the thread is made, not when its maker parked.
-            Reach::Creates => footprint.and_write(key(&Object::Thread(self.model.next_tid))),
+            Reach::Creates => footprint.and_write(key(&Object::Thread(
+                self.model.next_number_of(self.model.peer_of(tid)),
+            ))),
             Reach::Closes => footprint.and_write(slot(call.args[0])),
             Reach::Replaces => footprint
                 .and_read(slot(call.args[0]))
@@ -182,6 +238,12 @@ impl Session {
             }),
         }
     }
+}
+
+/// What an operation has to do with peers in a fixed schedule.
+enum Reached {
+    Everywhere,
+    By(explore::Access),
 }
 
 /// Is it reached through a number in the descriptor table, which another thread may close and use anew?

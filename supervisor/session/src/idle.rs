@@ -37,6 +37,8 @@ const STEPS_PER_TICK: u32 = 16;
 pub(super) struct Quiet {
     pub ticks: u32,
     since: PeerState,
+    /// Of peers that are processes of the execution.
+    words: u64,
 }
 
 /// What is known of those who look for something again and again.
@@ -56,6 +58,10 @@ impl Session {
     pub(super) fn settle(&mut self) -> Result<(), Failure> {
         self.resting = None;
         while self.ended.is_none() && self.resting.is_none() {
+            self.residents_go_on()?;
+            if self.ended.is_some() {
+                break;
+            }
             if !self.able().all(|tid| self.idles(tid)) {
                 return Ok(());
             }
@@ -68,6 +74,14 @@ impl Session {
             }
             let now = self.model.clock.now();
             let deadline = self.model.next_deadline().filter(|&deadline| deadline > now);
+            let deadline = self.worth_waiting_for(deadline);
+            if self.is_program_over() {
+                match deadline.filter(|_| able.is_empty()) {
+                    Some(deadline) => self.pass_time(deadline),
+                    None => self.ended = Some(self.first_ended.take().unwrap_or(End::Exited(0))),
+                }
+                continue;
+            }
             if looks {
                 self.pass_time_looking(deadline)?;
                 continue;
@@ -115,7 +129,7 @@ impl Session {
         };
         let is_over = match self.ended {
             Some(End::Idle) => true,
-            Some(End::Deadlock) => self.model.all_threads().all(rests),
+            Some(End::Deadlock) => self.model.own_threads().all(rests),
             _ => false,
         };
         if matches!(self.ended, Some(End::Idle)) || is_over {
@@ -144,7 +158,7 @@ impl Session {
         let (now, idle) = (self.model.clock.now(), self.model.clock.idle());
         let recurs = self.goes_in_circles()?;
         let in_vain = recurs && idle > MAX_IDLE || self.idling.ticks > MAX_IDLE_TICKS;
-        if idle > MAX_QUIET && self.network.has_clients() && self.awaits_clients() {
+        if idle > MAX_QUIET && self.has_clients() && self.awaits_clients() {
             self.ended = Some(End::Idle);
         } else if in_vain && deadline.is_none() {
             self.ended = Some(End::Livelock);
@@ -197,24 +211,26 @@ impl Session {
     /// Counts one more passing of time without a word from or to a peer; true if there were enough.
     fn has_been_quiet(&mut self) -> Result<bool, Failure> {
         // Without clients the program talks to itself: its own threads may be what it waits for.
-        if !self.network.has_clients() || !self.model.awaits_clients() {
+        if !self.has_clients() || !self.model.awaits_clients() {
             return Ok(false);
         }
-        if self.quiet.since != *self.network.state() {
+        let words = self.model.residents.words();
+        if self.quiet.since != *self.network.state() || self.quiet.words != words {
             self.quiet = Quiet {
                 ticks: 0,
                 since: self.network.state().clone(),
+                words,
             };
         }
         self.quiet.ticks += 1;
-        let only_looks = self.model.all_threads().all(|thread| match &thread.wait {
+        let only_looks = self.model.own_threads().all(|thread| match &thread.wait {
             Some(wait) if wait.deadline.is_some() => {
                 matches!(wait.on, WaitFor::Ready(_)) && self.model.thread_awaits_clients(thread)
             }
             _ => true,
         });
         // When the last client has ended nobody will ever say anything again, whatever the other threads do with the time.
-        let few = only_looks || self.network.client_exits()?.iter().all(Option::is_some);
+        let few = only_looks || self.client_exits()?.iter().all(Option::is_some);
         Ok(self.quiet.ticks > if few { MAX_LOOKS } else { MAX_TICKS })
     }
 }

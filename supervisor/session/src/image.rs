@@ -1,7 +1,7 @@
 //! A new program image, and file mappings: the few things that must be done inside the task.
 
 use super::step::Flow;
-use super::{Change, Options, Session};
+use super::{Change, Session};
 use crate::code::pages;
 use crate::program::Program;
 use failure::Failure;
@@ -278,8 +278,8 @@ impl Session {
 }
 
 /// A launch that failed, in words that help.
-pub(super) fn launch_failure(options: &Options, error: SpawnError) -> Failure {
-    let program = options.program.path.display();
+pub(super) fn launch_failure(program: &Path, error: SpawnError) -> Failure {
+    let program = program.display();
     match &error {
         SpawnError::Child {
             step: SpawnStep::Exec,

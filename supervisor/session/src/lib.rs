@@ -32,6 +32,7 @@
 //! - `arrivals.rs`: what has arrived from peers when a thread looks
 //! - `binding.rs`: functions of libraries are bound at the start
 //! - `idle.rs`: what happens when none can: time passes, a peer speaks after all, the end
+//! - `residents.rs`: peers that are processes of the execution
 //! - `standstill.rs`: threads that wait for each other
 //! - `context.rs`, `memory.rs`, `inputs.rs`: a thread, the memory of the task, the files of this machine
 //!
@@ -75,6 +76,7 @@ pub mod network;
 pub mod objects;
 mod processes;
 pub mod program;
+mod residents;
 mod residue;
 pub mod schedule;
 mod shared;
@@ -100,6 +102,7 @@ pub use layout::Change;
 pub use marks::{Marks, MemoryMark};
 pub use memory::{ProcessHost, TaskMemory};
 pub use processes::ProcessEnd;
+pub use residents::{Resident, Residents};
 pub use sharing::Race;
 pub use snapshot::Snapshot;
 pub use spaces::{News, TaskKey};
@@ -153,6 +156,8 @@ pub struct Options {
     pub core: Option<Core>,
     /// The other ends of its connections.
     pub peers: Peers,
+    /// Those of them that are processes of the execution.
+    pub residents: Option<Arc<Residents>>,
     /// What this machine's files are, for all executions alike.
     pub inputs: Inputs,
     /// When to break off a thread that computes.
@@ -246,11 +251,18 @@ impl Session {
         };
         let task = launch
             .spawn()
-            .map_err(|error| image::launch_failure(&options, error))?;
+            .map_err(|error| image::launch_failure(&options.program.path, error))?;
         let ticker = Ticker::start(spin::TICK)
             .map_err(|errno| Failure::unsupported(format!("no timer for the supervisor: {errno}")))?;
         let pid = options.config.pid;
-        let network = PeerNetwork::new(options.peers.clone())?;
+        let mut network = PeerNetwork::new(options.peers.clone())?;
+        if options
+            .residents
+            .as_ref()
+            .is_some_and(|plan| !plan.clients.is_empty())
+        {
+            network.expect_residents();
+        }
         let code = Code::new(
             options.preempt,
             Arc::clone(&options.watched),
@@ -293,6 +305,7 @@ impl Session {
         session.watched.begins();
         session.show_process();
         session.new_image()?;
+        session.start_servers()?;
         session.run_to_park(pid)?;
         session.watched.ends();
         session.look_at_locks();
@@ -314,7 +327,10 @@ impl Session {
 
     /// The exit statuses of the clients that have ended.
     pub fn client_exits(&mut self) -> Result<Vec<Option<i32>>, Failure> {
-        self.network.client_exits()
+        match self.resident_exits() {
+            Some(exits) => Ok(exits),
+            None => self.network.client_exits(),
+        }
     }
 
     pub fn host(&self) -> &ProcessHost {

@@ -100,7 +100,11 @@ impl Session {
         };
         let pid = self.model.process.pid;
         let is_first = pid == self.options.config.pid;
-        if !is_first {
+        let peer = self.model.process.peer;
+        if let Some(peer) = peer.filter(|peer| peer.first_pid() == pid) {
+            self.resident_ended(peer, ended)?;
+        }
+        if !is_first && peer.is_none() {
             let command = self.command_of_process();
             self.ended_children.push(ProcessEnd { pid, command, ended });
         }
@@ -111,7 +115,9 @@ impl Session {
         if is_first {
             self.first_ended = Some(end);
         }
-        self.note_zombies(pid);
+        if peer.is_none() {
+            self.note_zombies(pid);
+        }
         // What it stored is there for the others, and the locks that it held are not held by anybody.
         let stored = self.with_cx(tid, Wake::Ready, |cx| {
             threads::leave_robust_lists(cx);
@@ -136,7 +142,8 @@ impl Session {
     /// The process in place dies by a signal.
     pub(super) fn die(&mut self, tid: Tid, signal: i32, address: Option<u64>) -> Result<Flow, Failure> {
         let is_first = self.model.process.pid == self.options.config.pid;
-        if is_first || self.crash.is_none() && dumps_core(signal) {
+        let is_peer = self.model.process.peer.is_some();
+        if !is_peer && (is_first || self.crash.is_none() && dumps_core(signal)) {
             // It will be gone when somebody asks.
             let stack = match self.model.is_single() {
                 true => Vec::new(),
@@ -201,7 +208,7 @@ impl Session {
 
     /// The execution ends while processes are still there.
     pub(super) fn note_left_behind(&mut self) {
-        for pid in self.model.pids() {
+        for pid in self.model.own_pids() {
             self.enter(pid);
             if self.first_ended.is_some() {
                 let command = self.command_of_process();

@@ -49,7 +49,14 @@ impl Session {
         let Some(pid) = self.model.process_of(tid) else {
             return format!("thread {tid}");
         };
-        let is_only = self.model.is_single() && self.ended_children.is_empty() && self.first_ended.is_none();
+        if let Some(name) = self.resident_name(tid) {
+            return match pid == tid {
+                true => format!("peer {name} (process {pid})"),
+                false => format!("peer {name} (thread {tid} of process {pid})"),
+            };
+        }
+        let is_one = self.model.own_pids().len() < 2;
+        let is_only = is_one && self.ended_children.is_empty() && self.first_ended.is_none();
         match (is_only, pid == tid) {
             (true, _) => format!("thread {tid}"),
             (false, true) => format!("process {pid}"),

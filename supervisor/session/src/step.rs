@@ -29,6 +29,9 @@ pub(super) struct Transit {
     pub ticks: u32,
     /// The task that runs.
     pub task: super::TaskKey,
+    /// Peers that are processes of the execution have moved, or were launched.
+    pub residents_moved: bool,
+    pub residents_launched: bool,
 }
 
 impl Transit {
@@ -105,6 +108,11 @@ impl Session {
         self.events.clear();
         self.stuck_before = self.standstills(Some(tid));
         self.network.step_begins();
+        self.perform_next(tid)
+    }
+
+    /// Performs the operation before which the thread stands, whose process is in place.
+    pub(super) fn perform_next(&mut self, tid: Tid) -> Result<(Operation, Flow), Failure> {
         self.model.clock.visible_operation();
         self.load(tid)?;
         let context = self.context(tid);
@@ -120,16 +128,9 @@ impl Session {
         operation: Operation,
         before: &Regs,
     ) -> Result<Step, Failure> {
-        if self.may_leave_residue() && self.space.key == self.transit.task {
-            let stands = self.contexts.get(&tid).map_or(*before, |context| context.regs);
-            let hook = self.contexts.get(&tid).and_then(|context| context.hook.as_ref());
-            let is_call = hook.is_some_and(|op| op.sync.is_some());
-            self.wipe_residue(tid, &stands, is_call)?;
-        }
-        self.share_memory()?;
-        self.look_at_locks();
-        self.moved(tid, &operation, before);
-        self.takes_time();
+        self.after_move(tid, &operation, before)?;
+        let now = self.model.clock.now();
+        self.model.residents.program_moved(now);
         self.network.moved(&self.model);
         self.settle()?;
         self.network.step_over(&self.model);
@@ -144,6 +145,26 @@ impl Session {
             alternative: 0,
             arrived: self.arrived.take(),
         })
+    }
+
+    /// What follows every move of a thread.
+    pub(super) fn after_move(
+        &mut self,
+        tid: Tid,
+        operation: &Operation,
+        before: &Regs,
+    ) -> Result<(), Failure> {
+        if self.may_leave_residue() && self.space.key == self.transit.task {
+            let stands = self.contexts.get(&tid).map_or(*before, |context| context.regs);
+            let hook = self.contexts.get(&tid).and_then(|context| context.hook.as_ref());
+            let is_call = hook.is_some_and(|op| op.sync.is_some());
+            self.wipe_residue(tid, &stands, is_call)?;
+        }
+        self.share_memory()?;
+        self.look_at_locks();
+        self.moved(tid, operation, before);
+        self.takes_time();
+        Ok(())
     }
 
     /// The step in which no thread moved: the clock did, though somebody could have.

@@ -26,7 +26,12 @@ impl Session {
             deadline.is_some_and(|deadline| deadline > now) && is_stuck
         };
         let timers = self.model.next_timer().is_some_and(|moment| moment > now);
-        let waiting = self.model.tids().into_iter().filter(waits);
+        let own = self
+            .model
+            .tids()
+            .into_iter()
+            .filter(|&tid| self.model.peer_of(tid).is_none());
+        let waiting = own.filter(waits);
         timers.then_some(ENVIRONMENT).into_iter().chain(waiting).collect()
     }
 

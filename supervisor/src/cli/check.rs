@@ -3,7 +3,7 @@
 pub use super::check_args::{Args, CheckpointArg, ExpectedExit, ProgressArg, ReduceArg, SearchArg};
 use super::faults::{self, FaultArg};
 use super::progress::Display;
-use super::run::{session_options, write_json};
+use super::run::{session_options, working_directory, write_json};
 use super::{PreemptArg, patience};
 use checker::by_preemption::{self, ByPreemption};
 use checker::counterexample::{self, Counterexample};
@@ -60,7 +60,9 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     }
     let bounds = patience::of_search(args.time_limit, &stop);
     options.peers = args.peers.start(patience::with_peers(&bounds))?;
+    options.residents = args.peers.residents(&working_directory(&options))?;
     options.config.arrivals = args.peers.arrivals();
+    options.config.servers_remember = args.peers.servers_remember();
     let watchdog = {
         let json = args.json.clone();
         let seed = args.seed;
@@ -71,7 +73,7 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let backend = Mutex::new(String::from("none"));
     let graph = args.graph.as_ref().map(|_| Graph::default());
     let asking = match options.peers.mode() {
-        _ if !args.peers.any() => Asking::Nobody,
+        _ if !args.peers.any_real() => Asking::Nobody,
         CacheMode::Off => Asking::EachTime,
         CacheMode::Linear | CacheMode::Branching => Asking::Once,
     };
@@ -105,7 +107,7 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
         stages: &stages,
         bounds: &bounds,
         is_scouted: matches!(args.sut.preempt, PreemptArg::Auto | PreemptArg::Memory),
-        has_peers: args.peers.any(),
+        has_peers: args.peers.any_real(),
     };
     let mut result = rounds.run(&mut options, &mut scout, &|options, config| {
         setting.search(options, config)
@@ -167,7 +169,7 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
         None => warnings::of_outcomes(&report.outcomes),
     });
     report.warnings.extend(beyond);
-    report.warnings.extend(super::peers::warnings(&options.peers));
+    report.warnings.extend(super::peers::warnings(&options));
     report.warnings.extend(suspicions.warnings());
     report.notes.extend(suspicions.notes());
     report.notes.extend(scout.weak_note());
@@ -324,7 +326,7 @@ fn checkpoints(args: &Args) -> CheckpointChoice {
 fn system(args: &Args, options: Options) -> Result<CheckSystem, Failure> {
     let judge = judge(args, &options)?;
     let system = CheckSystem::new(options, judge, checkpoints(args));
-    let system = system.peers(args.peers.any());
+    let system = system.peers(args.peers.any_real());
     Ok(system.auxiliary(&args.aux))
 }
 
@@ -385,7 +387,10 @@ fn asked(args: &Args) -> coverage::Asked {
         arrivals: args.peers.arrivals(),
         faults: args.faults.iter().map(FaultArg::to_string).collect(),
         fault_budget: args.fault_budget,
-        has_peers: args.peers.any(),
+        peers: match args.peers.any() {
+            true => Some(args.peers.stand()),
+            false => None,
+        },
     }
 }
 
@@ -481,7 +486,7 @@ fn counterexample_of_walk(args: &Args, options: &Options, met: &Met) -> Result<C
         maker.make(&mut system(args, options)?, &met.violation, &met.path, effort)
     };
     // Other orders may need answers that were never asked for.
-    if args.peers.any() {
+    if args.peers.any_real() {
         return make(options.bounds.clone(), 0);
     }
     match make(patience::of_minimisation(), counterexample::WALK_EFFORT) {

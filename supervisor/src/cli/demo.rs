@@ -127,7 +127,9 @@ fn harmless_seed() -> Result<u64, Failure> {
         .map_err(|e| Failure::usage(e.to_string()))?;
     let mut options = session_options(&args.sut, &args.command)?;
     options.peers = args.peers.start(::peers::Patience::default())?;
+    options.residents = args.peers.residents(&super::run::working_directory(&options))?;
     options.config.arrivals = args.peers.arrivals();
+    options.config.servers_remember = args.peers.servers_remember();
     for seed in 0..100 {
         let execution = execution::run(options.clone(), &mut RandomScheduler::new(seed), u64::MAX)?;
         let is_harmless = execution.end == End::Exited(0);

@@ -29,6 +29,8 @@ fn heading(command: &str, option: &str) -> Option<&'static str> {
         | "client"
         | "cache"
         | "after"
+        | "peers"
+        | "peer_state"
         | "arrivals"
         | "late"
         | "share_trees"

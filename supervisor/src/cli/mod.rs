@@ -15,6 +15,7 @@ pub mod peers;
 mod pictures;
 mod progress;
 mod replay;
+mod residents;
 mod run;
 pub mod settings;
 mod show;

@@ -1,12 +1,17 @@
 //! The options about peers, for `run` and `check`.
 
+use checker::coverage::Stand;
 use clap::ValueEnum;
 use failure::Failure;
 use peers::{CacheMode, Config, Patience, PeerSpec};
+use session::Options;
 use session::network::Peers;
 use std::path::PathBuf;
 use std::time::Duration;
 use syscall_model::net::Arrivals;
+
+/// How often a thing may be late by default.
+const LATE: u32 = 1;
 
 /// Who is at the other end of the program's connections.
 #[derive(clap::Args)]
@@ -16,28 +21,34 @@ pub struct PeerArgs {
     pub server: Vec<String>,
     #[command(flatten)]
     pub clients: ClientArgs,
-    /// When the program can notice what peers say: in any order, and late, or at once and clients in the order of the command line.
-    #[arg(long, value_enum, default_value = "any")]
-    pub arrivals: ArrivalsArg,
-    /// How often one thing on its way may not be there yet when the program looks for it without waiting.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub late: u32,
+    /// Where peers stand: outside, never backtracked; or inside, as processes that are backtracked with the program, in one schedule or in all. Example: --peers inside --server 'redis-server --port 7000'
+    #[arg(long, value_enum, default_value = "real")]
+    pub peers: PeersArg,
+    /// What the answers of a real server depend on: what was said on the same connection, or to the same process on any of its connections.
+    #[arg(long, value_enum)]
+    pub peer_state: Option<PeerStateArg>,
+    /// When the program can notice what peers say: in any order, and late, or at once and clients in the order of the command line. [default: any; with --peers inside or explored: ordered]
+    #[arg(long, value_enum)]
+    pub arrivals: Option<ArrivalsArg>,
+    /// How often one thing on its way may not be there yet when the program looks for it without waiting. [default: 1]
+    #[arg(long, value_name = "N")]
+    pub late: Option<u32>,
     /// Let the program talk to a service that is no named peer: HOST:PORT (IPv6 addresses in brackets, `*` for any port), a Unix socket's path, or
     /// @NAME (repeatable). Others are not there for it. Example: --allow-connect 127.0.0.1:5432
     #[arg(long, value_name = "ADDR", value_parser = peers::Allowed::parse)]
     pub allow_connect: Vec<peers::Allowed>,
-    /// What is kept of what peers said.
-    #[arg(long, value_enum, default_value = "branching")]
-    pub cache: CacheArg,
+    /// What is kept of what peers said. [default: branching]
+    #[arg(long, value_enum)]
+    pub cache: Option<CacheArg>,
     /// All connections to one destination share one tree: for servers that treat every connection alike.
     #[arg(long)]
     pub share_trees: bool,
-    /// How long to wait for a peer that cannot be inspected.
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = humantime::parse_duration)]
-    pub settle: Duration,
-    /// How long a peer may compute, without waiting for anything, before it is said to hang; and how long one answer may go on.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
-    pub peer_timeout: Duration,
+    /// How long to wait for a peer that cannot be inspected. [default: 50ms]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub settle: Option<Duration>,
+    /// How long a peer may compute, without waiting for anything, before it is said to hang; and how long one answer may go on. [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub peer_timeout: Option<Duration>,
     /// Load what peers said before from F, if it is there, and save it there at the end.
     #[arg(long, value_name = "F")]
     pub cache_file: Option<PathBuf>,
@@ -61,6 +72,26 @@ pub enum CacheArg {
     Linear,
     /// Peers are started again and told everything again after every backtrack.
     Off,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PeersArg {
+    /// Programs outside, which are never backtracked, behind the cache of what they said.
+    #[default]
+    Real,
+    /// Processes that are backtracked with the program, in one fixed schedule: for servers whose answers depend on what other connections said.
+    Inside,
+    /// The same, and their schedules are explored with the program's.
+    Explored,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PeerStateArg {
+    /// What a server says depends on what it was told on the same connection.
+    #[default]
+    Connection,
+    /// It depends on all that its process was told, on any connection: one tree per process.
+    Process,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -140,15 +171,40 @@ impl PeerArgs {
         !self.server.is_empty() || !self.clients.0.is_empty() || self.cache_file.is_some()
     }
 
+    /// Are there programs outside, or recordings of such, that the program may talk to?
+    pub fn any_real(&self) -> bool {
+        self.any() && self.peers == PeersArg::Real
+    }
+
+    /// Does what a server outside says depend on all that its process was told?
+    pub fn servers_remember(&self) -> bool {
+        self.peer_state == Some(PeerStateArg::Process)
+    }
+
+    /// Where they stand, for the account of what a verdict covers.
+    pub fn stand(&self) -> Stand {
+        match self.peers {
+            PeersArg::Real => Stand::Real {
+                by_process: self.servers_remember(),
+            },
+            PeersArg::Inside => Stand::Inside,
+            PeersArg::Explored => Stand::Explored,
+        }
+    }
+
     /// When the program can notice what they say.
     pub fn arrivals(&self) -> Arrivals {
-        match self.arrivals {
-            ArrivalsArg::Any => Arrivals::Any { late: self.late },
+        match self.arrivals.unwrap_or_default() {
+            // Between processes of the model all that is said arrives at once.
+            _ if self.peers != PeersArg::Real => Arrivals::Ordered,
+            ArrivalsArg::Any => Arrivals::Any {
+                late: self.late.unwrap_or(LATE),
+            },
             ArrivalsArg::Ordered => Arrivals::Ordered,
         }
     }
 
-    fn client_specs(&self) -> Result<Vec<PeerSpec>, Failure> {
+    pub(super) fn client_specs(&self) -> Result<Vec<PeerSpec>, Failure> {
         let mut specs: Vec<PeerSpec> = Vec::new();
         for (text, after) in &self.clients.0 {
             let mut spec = PeerSpec::parse(text).map_err(|e| Failure::usage(e.to_string()))?;
@@ -168,31 +224,43 @@ impl PeerArgs {
         Ok(specs)
     }
 
-    /// The peers, with the servers running.
+    pub(super) fn server_specs(&self) -> Result<Vec<PeerSpec>, Failure> {
+        let specs = self.server.iter().map(|text| PeerSpec::parse(text));
+        specs
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|e| Failure::usage(e.to_string()))
+    }
+
+    /// The peers, with the servers running, where they stand outside.
     pub fn start(&self, patience: Patience) -> Result<Peers, Failure> {
-        let specs = |texts: &[String]| {
-            let specs = texts.iter().map(|text| PeerSpec::parse(text));
-            specs
-                .collect::<Result<Vec<_>, _>>()
-                .map_err(|e| Failure::usage(e.to_string()))
-        };
+        if self.peers != PeersArg::Real {
+            return Ok(Peers::default());
+        }
+        if self.servers_remember() && self.share_trees {
+            return Err(Failure::usage(
+                "--peer-state process has one tree for each server process, and --share-trees one for all connections",
+            )
+            .hint("leave out one of them"));
+        }
+        let plain = Config::default();
         let config = Config {
-            mode: match self.cache {
+            mode: match self.cache.unwrap_or_default() {
                 CacheArg::Branching => CacheMode::Branching,
                 CacheArg::Linear => CacheMode::Linear,
                 CacheArg::Off => CacheMode::Off,
             },
             share_trees: self.share_trees,
-            settle: self.settle,
-            hang_bound: self.peer_timeout,
+            by_process: self.servers_remember(),
+            settle: self.settle.unwrap_or(plain.settle),
+            hang_bound: self.peer_timeout.unwrap_or(plain.hang_bound),
             offline: self.offline,
             allow_nondeterministic: self.allow_nondeterministic_peers,
             output_dir: self.peer_output.clone(),
             allowed: self.allow_connect.clone(),
-            servers: specs(&self.server)?,
+            servers: self.server_specs()?,
             clients: self.client_specs()?,
             patience,
-            ..Config::default()
+            ..plain
         };
         let peers = Peers::new(config, self.cache_file.clone());
         peers.start()?;
@@ -229,15 +297,23 @@ pub fn notes(peers: &Peers) -> Vec<String> {
 }
 
 /// What looks like a failure of the scenario: then the verdict says little about the program.
-pub fn warnings(peers: &Peers) -> Vec<String> {
+pub fn warnings(options: &Options) -> Vec<String> {
     let mut lines = Vec::new();
-    let (failed, unheard) = peers.unlucky_clients();
-    if peers.is_shunned() {
+    let peers = &options.peers;
+    let ((failed, unheard), is_shunned, is_idle) = match &options.residents {
+        Some(residents) => (
+            residents.unlucky_clients(),
+            residents.is_shunned(),
+            residents.is_idle(),
+        ),
+        None => (peers.unlucky_clients(), peers.is_shunned(), peers.is_idle()),
+    };
+    if is_shunned {
         lines.push(
             "no client connected to the program: the clients were started and wait for something else"
                 .to_owned(),
         );
-    } else if peers.is_idle() {
+    } else if is_idle {
         lines.push(
             "the program never communicated with a peer: did it end before it listened or connected?"
                 .to_owned(),

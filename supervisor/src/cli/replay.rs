@@ -6,11 +6,12 @@ use session::cores::Core;
 use session::execution;
 use session::network::Peers;
 use session::program::Program;
-use session::{Bounds, FaultPlan, Inputs, Options, Session, Walk};
+use session::{Bounds, FaultPlan, Inputs, Options, Residents, Session, Walk};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use symbols::Atomics;
 use syscall_model::faults::Faults;
 use trace::{End, Machine, Trace};
@@ -170,13 +171,16 @@ pub(super) fn options(
                 .hint("build the recorded version, name it with --program, or use --allow-changed-program"),
         );
     }
+    let recorded = trace.residents.as_ref();
+    let residents = recorded.map(|record| Residents::recorded(record, cwd, allow_changed));
+    let residents = residents.transpose()?;
     Ok(Options {
         program,
         argv: trace.program.argv.clone(),
         env: trace.program.env.clone(),
         config: trace.config.clone(),
         preempt: trace.preempt,
-        watched: std::sync::Arc::new(trace.watched.clone()),
+        watched: Arc::new(trace.watched.clone()),
         files: None,
         faults: FaultPlan {
             calls: Faults::from_bits_truncate(trace.faults),
@@ -187,6 +191,7 @@ pub(super) fn options(
         plans: hooks::PlanCache::default(),
         core: Some(Core::take()),
         peers: Peers::recorded(&trace.communication)?,
+        residents: residents.map(Arc::new),
         inputs: Inputs::recorded(&trace.inputs),
         bounds: Bounds::default(),
         confine: true,

@@ -133,7 +133,9 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
 fn run(args: &Args, quiet: bool, started: Instant) -> Result<u8, Failure> {
     let mut options = session_options(&args.sut, &args.command)?;
     options.peers = args.peers.start(::peers::Patience::default())?;
+    options.residents = args.peers.residents(&working_directory(&options))?;
     options.config.arrivals = args.peers.arrivals();
+    options.config.servers_remember = args.peers.servers_remember();
     let execution = execute(args, &options)?;
     if args.check_determinism {
         check_again(args, &options, &execution)?;
@@ -157,7 +159,7 @@ fn run(args: &Args, quiet: bool, started: Instant) -> Result<u8, Failure> {
     report.warnings.extend(super::peers::barred(&options.peers));
     report.notes.extend(note);
     report.notes.extend(super::peers::notes(&options.peers));
-    report.warnings.extend(super::peers::warnings(&options.peers));
+    report.warnings.extend(super::peers::warnings(&options));
     if !quiet {
         explain(&execution, &report);
     }
@@ -243,6 +245,7 @@ pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, 
         gid: nix::unistd::getegid().as_raw(),
         groups: groups()?,
         arrivals: Arrivals::Ordered,
+        servers_remember: false,
     };
     Ok(Options {
         argv,
@@ -257,11 +260,17 @@ pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, 
         plans: hooks::PlanCache::default(),
         core: Some(Core::take()),
         peers: Peers::default(),
+        residents: None,
         inputs: Inputs::default(),
         bounds: Bounds::default(),
         confine: !args.no_confinement,
         program,
     })
+}
+
+/// Where the program begins, and peers that are processes beside it.
+pub fn working_directory(options: &Options) -> PathBuf {
+    OsString::from_vec(options.config.cwd.clone()).into()
 }
 
 fn stdin_bytes(args: &SutArgs) -> Result<Vec<u8>, Failure> {
@@ -374,7 +383,7 @@ fn report(args: &Args, execution: &Execution, started: Instant) -> Report {
         stderr: escape(&model.output.stderr.bytes()),
         recovery: None,
         files: Default::default(),
-        sent: report::sent_text(&execution.session.network().sent()),
+        sent: report::sent_text(&execution.session.sent()),
         processes: execution
             .session
             .ended_children()

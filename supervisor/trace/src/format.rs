@@ -17,7 +17,7 @@ use std::path::Path;
 
 const MAGIC: &[u8; 10] = b"TRACEFORK\n";
 /// Of the format.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 const BODY: usize = MAGIC.len() + 4 + 32;
 /// Zstandard at its default level: traces are small and repetitive.
 const LEVEL: i32 = 3;

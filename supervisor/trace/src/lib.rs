@@ -12,6 +12,7 @@
 //! - `alternative.rs`: which of several results a step has
 //! - `inputs.rs`: the files that the program saw
 //! - `machine.rs`: where it was recorded
+//! - `residents.rs`: peers that are executed with the program
 //! - `traffic.rs`: what was said when
 //! - `violation.rs`: what a counterexample shows
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ mod alternative;
 pub mod format;
 mod inputs;
 mod machine;
+mod residents;
 mod sound;
 mod traffic;
 mod violation;
@@ -27,6 +29,7 @@ mod violation;
 pub use alternative::{Alternative, ENVIRONMENT};
 pub use inputs::{Answer, ContentRecord, InputRecord, Listing, digest};
 pub use machine::Machine;
+pub use residents::{ResidentRecord, ResidentsRecord};
 pub use traffic::{Connection, Event, Traffic, Transport, What};
 pub use violation::{Violation, ViolationKind};
 
@@ -74,6 +77,8 @@ pub struct Trace {
     pub recover: Vec<Vec<u8>>,
     /// Set if a walk found this, which watches more than a search: words on stacks that other threads than their owner had accessed.
     pub lent: Option<BTreeSet<u64>>,
+    /// Peers that are executed with the program, if there were such.
+    pub residents: Option<ResidentsRecord>,
 }
 
 /// What a counterexample shows.

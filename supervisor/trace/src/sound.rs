@@ -4,6 +4,7 @@
 //! with what really happens.
 
 use super::Trace;
+use syscall_model::residents::Peer;
 
 /// The highest number of a process on Linux.
 const MOST_PIDS: u32 = 4_194_304;
@@ -21,6 +22,7 @@ impl Trace {
     pub(super) fn check(&self) -> Result<(), String> {
         self.check_program()?;
         self.check_config()?;
+        self.check_residents()?;
         self.check_traffic()?;
         self.inputs.check()
     }
@@ -60,6 +62,30 @@ impl Trace {
         }
         if config.groups.len() > MOST_GROUPS {
             return wrong("the number of groups", config.groups.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn check_residents(&self) -> Result<(), String> {
+        let Some(residents) = &self.residents else {
+            return Ok(());
+        };
+        let (servers, clients) = (&residents.servers, &residents.clients);
+        if servers.len() > Peer::MOST_SERVERS || clients.len() > Peer::MOST_CLIENTS {
+            return Err("there are more peers than there can be".to_owned());
+        }
+        if self.config.pid >= Peer::Server(0).first_pid() {
+            return Err("the process number is one of the peers'".to_owned());
+        }
+        for resident in servers.iter().chain(clients) {
+            is_path("a peer", &resident.path)?;
+            if resident.argv.is_empty() || resident.argv.iter().any(|argument| argument.contains(&0)) {
+                return Err("a peer has no arguments, or one with a zero byte in it".to_owned());
+            }
+            // A client comes after an earlier one only.
+            if resident.after.is_some_and(|kind| kind >= resident.kind) {
+                return Err("a client comes after itself".to_owned());
+            }
         }
         Ok(())
     }

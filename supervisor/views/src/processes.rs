@@ -8,11 +8,18 @@ use trace::{ENVIRONMENT, Operation, Trace};
 pub struct Processes {
     of: BTreeMap<u32, u32>,
     several: bool,
+    /// What peers are called that are processes of the execution.
+    peers: BTreeMap<u32, String>,
 }
 
 impl Processes {
     pub fn of(trace: &Trace) -> Self {
         let mut found = Self::default();
+        if let Some(residents) = trace.residents.as_ref().filter(|residents| residents.explored) {
+            let names = residents.named().map(|(pid, name)| (pid, name.to_owned()));
+            found.peers = names.collect();
+            found.several = true;
+        }
         for step in &trace.steps {
             let Operation::Call { number, args, result } = &step.operation else {
                 continue;
@@ -45,6 +52,7 @@ impl Processes {
     pub fn who(&self, thread: u32) -> String {
         match self.process(thread) == thread && self.several {
             _ if thread == ENVIRONMENT => "environment".to_owned(),
+            true if self.peers.contains_key(&thread) => format!("peer {}", self.peers[&thread]),
             true => format!("process {thread}"),
             false => format!("thread {thread}"),
         }

@@ -56,6 +56,7 @@ fn trace(steps: Vec<Step>, end: End) -> Trace {
         machine: trace::Machine::default(),
         watched: Default::default(),
         lent: None,
+        residents: None,
         faults: 0,
         recover: Vec::new(),
         locations: steps

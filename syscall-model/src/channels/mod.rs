@@ -24,7 +24,7 @@ mod tests;
 
 pub use control::{ioctl, pipe_size, set_pipe_size, stat_kind};
 pub use io::{prepare_read, prepare_write, read, read_some, write, write_some};
-pub use touches::{Use, held_beside, touches};
+pub use touches::{Use, held_beside, touched_servers, touches};
 
 use crate::clock::Nanos;
 use crate::fd::{Description, Kind, OfdId, PollEvents};
@@ -72,6 +72,8 @@ pub struct Channels {
     /// A client was accepted, or heard by datagram.
     pub(crate) clients_met: bool,
     pub(crate) arrivals: Arrivals,
+    /// What a server outside says on one connection may depend on what it was told on others.
+    pub(crate) servers_remember: bool,
     /// What peers have said and the program could not notice yet, by the socket that it is for.
     pub(crate) flights: OrdMap<ChannelId, Flight>,
     next_port: u16,
@@ -82,9 +84,10 @@ const FIRST_PORT: u16 = 45_000;
 
 impl Channels {
     /// None yet.
-    pub(crate) fn with(arrivals: Arrivals) -> Self {
+    pub(crate) fn with(arrivals: Arrivals, servers_remember: bool) -> Self {
         Self {
             arrivals,
+            servers_remember,
             ..Self::default()
         }
     }
@@ -244,6 +247,11 @@ impl Channels {
     /// again, except for an edge-triggered watcher; so a periodic timer that nobody reads does not keep the
     /// clock going for ever.
     pub fn next_deadline(&self, now: Nanos) -> Option<Nanos> {
+        self.next_deadline_of(now, |_| true)
+    }
+
+    /// The same of some timers.
+    pub(crate) fn next_deadline_of(&self, now: Nanos, counts: impl Fn(ChannelId) -> bool) -> Option<Nanos> {
         let matters = |(id, timer): (&ChannelId, &TimerFd)| {
             let due = timer.expirations(now) > 0;
             let kind = Kind::TimerFd(*id);
@@ -253,7 +261,8 @@ impl Channels {
                 None
             }
         };
-        self.timerfds.iter().filter_map(matters).min()
+        let timers = self.timerfds.iter().filter(|(id, _)| counts(**id));
+        timers.filter_map(matters).min()
     }
 
     /// Would a write of `amount` (bytes, or for an eventfd the value) go through, at least in part, or fail

@@ -66,6 +66,7 @@ pub fn listen(model: &mut Model, id: ChannelId) {
 
 /// Connects to a listening socket of the program: the accepting end exists at once and waits in the backlog.
 pub fn connect_locally(model: &mut Model, id: ChannelId, listener: ChannelId, to: Endpoint) {
+    let destination = to.clone();
     let nth = model.channels.choose_port();
     let accepting = model.channels.allocate();
     let own = model.process.credentials();
@@ -89,7 +90,9 @@ pub fn connect_locally(model: &mut Model, id: ChannelId, listener: ChannelId, to
     end.name = Some(to);
     end.remote = Some(from);
     end.peer = Some(own);
+    end.of = socket::socket(model, listener).of;
     model.channels.sockets.insert(accepting, end);
+    model.name_connection(id, accepting, destination);
     if let Some(listening) = &mut socket_mut(model, listener).listening {
         listening.backlog.push_back(accepting);
     }
@@ -128,8 +131,12 @@ pub fn accepted(model: &mut Model, listener: ChannelId, from: Accepted) -> Chann
 
 /// The program looks for clients: from now on they are there, if they can reach it.
 pub fn await_clients(model: &mut Model) {
+    if model.process.peer.is_some() {
+        return;
+    }
     let channels = &mut model.channels;
-    if !channels.clients_awaited && channels.sockets.values().any(Socket::is_open_to_clients) {
+    let is_open = |socket: &Socket| socket.of.is_none() && socket.is_open_to_clients();
+    if !channels.clients_awaited && channels.sockets.values().any(is_open) {
         channels.clients_awaited = true;
         channels.stale = true;
     }
@@ -257,7 +264,10 @@ pub fn send_datagram(model: &mut Model, id: ChannelId, to: Endpoint, data: &[u8]
     }
     let from = datagram_name(model, id, &to);
     match receiver(model, &to) {
-        Some(receiver) => deliver_datagram(model, receiver, &from, data),
+        Some(receiver) => {
+            deliver_datagram(model, receiver, &from, data);
+            model.passes_datagram((id, &from), (receiver, &to), data);
+        }
         None => model.channels.outbox.push(Told::Datagram(id, to, data.to_vec())),
     }
     Ok(data.len())

@@ -22,6 +22,7 @@ use crate::fs::Ino;
 use crate::model::Model;
 use crate::net::{Endpoint, Key, flight};
 use crate::process::Credentials;
+use crate::residents::Peer;
 use imbl::{OrdMap, OrdSet, Vector};
 use syscalls::Errno;
 
@@ -149,6 +150,12 @@ pub struct Socket {
     pub heard: OrdSet<Endpoint>,
     /// The name of a netlink socket.
     pub netlink_port: Option<u32>,
+    /// The peer in the model whose socket it is; none if it is the program's.
+    pub of: Option<Peer>,
+    /// The name of a connection to a peer in the model, at the program's end.
+    pub key: Option<Key>,
+    /// The other end is in the model and another program's, a peer's or the program's.
+    pub crosses: bool,
     /// `SO_PEERCRED` of a Unix socket: the process at the other end when they were connected. A listening one has its own.
     pub peer: Option<Credentials>,
 }
@@ -212,6 +219,9 @@ impl Socket {
             serves: false,
             heard: OrdSet::new(),
             netlink_port: None,
+            of: None,
+            key: None,
+            crosses: false,
             peer: None,
         }
     }
@@ -219,6 +229,11 @@ impl Socket {
     /// Clients that are not known yet may come here: by connecting, or with a first datagram. (A datagram socket that is connected hears only from where it is connected to.)
     pub fn is_open_to_clients(&self) -> bool {
         self.listening.is_some() || self.serves && self.remote.is_none()
+    }
+
+    /// Is a client at the other end?
+    pub fn is_of_client(&self) -> bool {
+        self.client.is_some() || matches!(self.key, Some(Key::Accepted(..)))
     }
 
     /// The name that the program sees.
@@ -244,11 +259,16 @@ impl Socket {
 
     /// How much may be under way to whoever is at the other end.
     fn window(&self) -> usize {
-        match self.link {
-            Link::Peer(_) if self.is_inet() && self.options.send_buffer == DEFAULT_BUFFER => TCP_WINDOW,
-            Link::Peer(_) if self.is_inet() => self.options.send_buffer + TCP_RECEIVED,
-            _ => self.options.send_buffer,
+        match self.is_tcp_to_another() {
+            true if self.options.send_buffer == DEFAULT_BUFFER => TCP_WINDOW,
+            true => self.options.send_buffer + TCP_RECEIVED,
+            false => self.options.send_buffer,
         }
+    }
+
+    /// Is it a connection over the Internet to another program, be that outside or in the model?
+    fn is_tcp_to_another(&self) -> bool {
+        self.is_inet() && (self.crosses || matches!(self.link, Link::Peer(_)))
     }
 
     pub fn peer(&self) -> Option<ChannelId> {
@@ -414,19 +434,19 @@ fn in_flight(model: &Model, this: &Socket) -> usize {
 /// `SIOCOUTQ`. What the kernel at the other end has received does not count for TCP.
 pub fn unread_by_peer(model: &Model, id: ChannelId) -> usize {
     let this = socket(model, id);
-    match this.link {
-        Link::Peer(_) if this.is_inet() => this.unread_there.saturating_sub(TCP_RECEIVED),
-        _ => in_flight(model, this),
+    match this.is_tcp_to_another() {
+        true => in_flight(model, this).saturating_sub(TCP_RECEIVED),
+        false => in_flight(model, this),
     }
 }
 
 /// Can a send go on, once it has found no room? That is later than the first free byte.
 fn is_writable(model: &Model, this: &Socket) -> bool {
     let in_flight = in_flight(model, this);
-    match this.link {
+    match this.is_tcp_to_another() {
         // TCP is, when a third of its buffer is free; all others, when a quarter is in use at most.
-        Link::Peer(_) if this.is_inet() => in_flight <= this.window() / 3 * 2,
-        _ => in_flight * 4 <= this.window(),
+        true => in_flight <= this.window() / 3 * 2,
+        false => in_flight * 4 <= this.window(),
     }
 }
 
@@ -511,6 +531,7 @@ pub fn pair(model: &mut Model, style: Style) -> (ChannelId, ChannelId) {
     for (id, peer) in [(one, two), (two, one)] {
         let mut socket = Socket::new(libc::AF_UNIX, style, Link::Local(peer));
         socket.peer = Some(own);
+        socket.of = model.process.peer;
         model.channels.sockets.insert(id, socket);
     }
     (one, two)

@@ -108,8 +108,10 @@ fn ends(model: &Model, kind: &Kind, how: Use) -> Vec<Kind> {
             let says = matches!(how, Use::Write | Use::Change);
             let is_networked = socket::is_networked(model, *id);
             // Whoever is told something may go on here or anywhere else.
+            let remembers = model.channels.servers_remember && is_of_server(this);
             let concerns = |other: &Socket| match this.client {
                 _ if !is_networked => false,
+                _ if remembers => says && is_of_server(other),
                 _ if this.serves => other.client.is_some() || other.is_open_to_clients(),
                 Some(client) => says && (other.client == Some(client) || other.is_open_to_clients()),
                 None => false,
@@ -122,6 +124,27 @@ fn ends(model: &Model, kind: &Kind, how: Use) -> Vec<Kind> {
         _ => {}
     }
     ends
+}
+
+/// Is a server outside at the other end, or will one be as soon as something is said?
+fn is_of_server(socket: &Socket) -> bool {
+    match &socket.link {
+        socket::Link::Peer(key) => matches!(key, Key::Opened(..)),
+        _ => socket.is_inet() && socket.style == socket::Style::Datagram && !socket.serves,
+    }
+}
+
+/// What an operation touches that says something to a server outside, or hears of one, where all that servers were told matters to all that they say.
+pub fn touched_servers(says: bool, if_answered: bool) -> Vec<Touch> {
+    let heard = Touch {
+        if_answered,
+        ..match says {
+            true => Touch::write(Object::Servers),
+            false => Touch::read(Object::Servers),
+        }
+    };
+    let told = says.then(|| Touch::write(Object::ToldServers));
+    [heard].into_iter().chain(told).collect()
 }
 
 /// Is it a write to a stream at whose other end is another program?
@@ -187,6 +210,9 @@ fn touch_network(model: &Model, id: ChannelId, how: Use, out: &mut Vec<Touch>) {
             // Only accepting minds the order of what different clients are told.
             out.push(Touch::read(Object::Clients));
         }
+    }
+    if model.channels.servers_remember && is_of_server(socket) {
+        out.extend(touched_servers(says, if_answered));
     }
     let opened = |key: &Key| match key {
         Key::Opened(to, _) => Some(to.as_ref().clone()),

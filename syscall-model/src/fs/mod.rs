@@ -217,6 +217,18 @@ impl FileSystem {
         std::mem::swap(&mut self.next, &mut place.next);
     }
 
+    /// The place of a process that nobody has made.
+    pub(crate) fn new_place(&self, config: &Config, program: &[u8], first_number: u32) -> Place {
+        Place {
+            cwd: Cwd::Initial(config.cwd.as_slice().into()),
+            shared: OrdMap::new(),
+            mapped_so_far: 0,
+            umask: config.umask,
+            program: program.into(),
+            next: FIRST_INO + Ino::from(first_number),
+        }
+    }
+
     /// What a new process inherits.
     pub(crate) fn copy_place(&mut self, first_number: u32) -> Place {
         let place = Place {

@@ -322,7 +322,7 @@ pub fn flush_all(cx: &mut Cx) -> Result<(), Errno> {
         .shared
         .values()
         // Nobody else is there to see it.
-        .filter(|mapping| !(mapping.anonymous && cx.model.is_single()))
+        .filter(|mapping| !(mapping.anonymous && cx.model.is_childless()))
         .map(|mapping| mapping.node.clone())
         .collect();
     for node in nodes {

@@ -87,6 +87,7 @@ fn take(cx: &mut Cx, listener: ChannelId) -> Result<Option<ChannelId>, Errno> {
     let socket = cx.model.channels.sockets.get_mut(&listener).ok_or(Errno::EBADF)?;
     let listening = socket.listening.as_mut().ok_or(Errno::EINVAL)?;
     if let Some(own) = listening.backlog.pop_front() {
+        cx.model.accepts(own);
         return Ok(Some(own));
     }
     let (name, client_waits) = (socket.name.clone(), listening.client_waits);

@@ -37,7 +37,7 @@ pub fn write_some(cx: &mut Cx, ofd: OfdId, data: &[u8], offset: Option<u64>) -> 
         (Kind::File(_), _) => data::write(cx, ofd, data, offset),
         (Kind::Output(_), Some(_)) => Err(Errno::ESPIPE),
         (&Kind::Output(stream), None) => {
-            cx.model.output.write(stream, data);
+            cx.model.print(stream, data);
             Ok(data.len())
         }
         (_, Some(_)) => Err(Errno::ESPIPE),

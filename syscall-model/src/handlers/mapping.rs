@@ -303,7 +303,7 @@ pub fn mremap(cx: &mut Cx, call: &Call) -> Outcome {
         return Err(Errno::EINVAL);
     }
     // Memory that only children would share is private as long as there are none, and from then on cannot be shared any more.
-    if cx.model.is_single() && cx.model.fs.is_anonymous_only(start, len.max(1)) {
+    if cx.model.is_childless() && cx.model.fs.is_anonymous_only(start, len.max(1)) {
         cx.model.process.lost_sharing = true;
         cx.model.fs.forget_shared(start, len.max(1));
         return Ok(Effect::Kernel);

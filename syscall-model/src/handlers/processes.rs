@@ -125,7 +125,7 @@ pub(super) fn make(cx: &mut Cx, making: &Making) -> Outcome {
     if cx.model.pids().len() + cx.model.zombies.len() >= MAX_PROCESSES {
         return Err(Errno::EAGAIN);
     }
-    let child = cx.model.next_tid;
+    let child = cx.model.next_number();
     let with_descriptor = making.has(libc::CLONE_PIDFD);
     if with_descriptor {
         let fd = cx.model.files.lowest_free(0)?;
@@ -134,7 +134,7 @@ pub(super) fn make(cx: &mut Cx, making: &Making) -> Outcome {
     if making.has(libc::CLONE_PARENT_SETTID) {
         cx.mem.write_u32(making.parent_tid, child)?;
     }
-    cx.model.next_tid += 1;
+    cx.model.take_number();
     let borrows = making.has(libc::CLONE_VM);
     let waits = making.has(libc::CLONE_VFORK);
     let maker = cx.thread();

@@ -7,7 +7,7 @@ use super::pipe::install_two;
 use super::{names, paths};
 use crate::call::Call;
 use crate::channels::socket::{self, Link, Socket, Style};
-use crate::channels::{ChannelId, Use, install, io, named, netlink, touches};
+use crate::channels::{ChannelId, Use, install, io, named, netlink, touched_servers, touches};
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId};
 use crate::fs::{Ino, NodeId};
@@ -115,10 +115,9 @@ pub fn socket(cx: &mut Cx, call: &Call) -> Outcome {
     let (domain, kind, protocol) = (call.int(0), call.int(1), call.int(2));
     let (kind, flags) = kind_and_flags(kind)?;
     let style = style(domain, kind, protocol)?;
-    let id = cx
-        .model
-        .channels
-        .add_socket(Socket::new(domain, style, Link::Unconnected));
+    let mut socket = Socket::new(domain, style, Link::Unconnected);
+    socket.of = cx.model.process.peer;
+    let id = cx.model.channels.add_socket(socket);
     let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
     let fd = install(cx.model, Kind::Socket(id), status(flags), close_on_exec)?;
     Ok(Effect::Done(i64::from(fd)))
@@ -239,9 +238,15 @@ pub fn reached_by_connect(cx: &Cx, fd: i32, addr: u64, len: u64) -> Vec<Touch> {
         return Vec::new();
     };
     let listener = named::receiver(cx.model, &to).map(|id| Touch::write(Object::Channel(id.0)));
+    // That somebody connects is something that a server is told.
+    let servers = match cx.model.channels.servers_remember {
+        true => touched_servers(true, false),
+        false => Vec::new(),
+    };
     listener
         .into_iter()
         .chain([Touch::write(Object::Destination(to))])
+        .chain(servers)
         .collect()
 }
 

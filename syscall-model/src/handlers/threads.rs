@@ -25,7 +25,7 @@ pub fn prepare_clone(cx: &mut Cx, call: &Call) -> Prepared {
 
 /// A new thread or process, perhaps one that its maker gets a descriptor of.
 pub(super) fn prepare_new(cx: &Cx, with_descriptor: bool) -> Prepared {
-    let mut touches = vec![Touch::write(Object::Thread(cx.model.next_tid))];
+    let mut touches = vec![Touch::write(Object::Thread(cx.model.next_number()))];
     if with_descriptor {
         touches.push(Touch::write(Object::FdTable));
     }
@@ -46,14 +46,14 @@ pub fn clone(cx: &mut Cx, call: &Call) -> Outcome {
     if cx.model.threads.len() >= MAX_THREADS {
         return Err(Errno::EAGAIN);
     }
-    let child = cx.model.next_tid;
+    let child = cx.model.next_number();
     if flags & libc::CLONE_PARENT_SETTID != 0 {
         cx.mem.write_u32(parent_tid, child)?;
     }
     if flags & libc::CLONE_CHILD_SETTID != 0 {
         cx.mem.write_u32(child_tid, child)?;
     }
-    cx.model.next_tid += 1;
+    cx.model.take_number();
     let parent = cx.thread();
     let mut thread = Thread::new(child, parent.name, parent.mask);
     thread.scheduling = parent.scheduling;

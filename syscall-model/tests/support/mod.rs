@@ -35,6 +35,7 @@ pub fn config(cwd: &str) -> Config {
         gid: 0,
         groups: Vec::new(),
         arrivals: syscall_model::net::Arrivals::Ordered,
+        servers_remember: false,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Writes the papers' programs as tracefork explores them, beside the papers' figures, as a page in Markdown.
 //!
 //! `cargo run --release -p tracefork-tests --bin papers-table [LARGEST] > docs/papers-table.md` where LARGEST is the time that one search may take
-//! (default 60s). What does not finish in that time is said so.
+//! (default 1h). What does not finish in that time is said so. Further arguments choose rows, by the program's name and arguments: `'chat_server 3'`; then only what is explored with the
+//! peers (centralisation) is measured.
 
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ struct Row {
     args: &'static [&'static str],
     peer: Peer,
     paper: &'static str,
+    /// What the papers report for centralisation: all processes explored together. `None` for programs that are not tried so.
+    centralised: Option<&'static str>,
     /// What is searched for, beyond what the program does when all goes well.
     options: &'static [&'static str],
 }
@@ -28,7 +31,16 @@ const fn row(guest: &'static str, args: &'static [&'static str], peer: Peer, pap
         args,
         peer,
         paper,
+        centralised: None,
         options: &[],
+    }
+}
+
+/// Explored with its peers, too; beside what the papers say of that.
+const fn centralised(row: Row, paper: &'static str) -> Row {
+    Row {
+        centralised: Some(paper),
+        ..row
     }
 }
 
@@ -41,12 +53,15 @@ const fn faulty(row: Row) -> Row {
 }
 
 const ROWS: &[Row] = &[
-    row("daytime_client", &["2"], Peer::Lines("daytime"), ""),
-    row(
-        "daytime_client",
-        &["3"],
-        Peer::Lines("daytime"),
-        "> 1 h, 0:25, 0:36, 55.2 / 36.3",
+    centralised(row("daytime_client", &["2"], Peer::Lines("daytime"), ""), ""),
+    centralised(
+        row(
+            "daytime_client",
+            &["3"],
+            Peer::Lines("daytime"),
+            "> 1 h, 0:25, 0:36, 55.2 / 36.3",
+        ),
+        "55:39",
     ),
     row("http_client", &["2"], Peer::Python, "3:01, 0:10, 0:12, 0.9 / 0.8"),
     row(
@@ -73,7 +88,10 @@ const ROWS: &[Row] = &[
         Peer::Lines("file"),
         "13:03, 0:15, 0:16, 4.8 / 4.8",
     ),
-    row("alphabet_client", &["2", "1"], Peer::Lines("alphabet"), ""),
+    centralised(
+        row("alphabet_client", &["2", "1"], Peer::Lines("alphabet"), ""),
+        "did not finish",
+    ),
     row(
         "alphabet_client",
         &["2", "5"],
@@ -95,12 +113,18 @@ const ROWS: &[Row] = &[
         Peer::Lines("alphabet"),
         "> 1 h, 35:22, 30:55, 1691.8 / 9741.6",
     ),
-    row("alphabet_server", &["2", "1"], Peer::Clients(2, "alphabet 1"), ""),
-    row(
-        "alphabet_server",
-        &["3", "1"],
-        Peer::Clients(3, "alphabet 1"),
-        "48:49, 0:03, 0:07, 0.4 / 0.7",
+    centralised(
+        row("alphabet_server", &["2", "1"], Peer::Clients(2, "alphabet 1"), ""),
+        "",
+    ),
+    centralised(
+        row(
+            "alphabet_server",
+            &["3", "1"],
+            Peer::Clients(3, "alphabet 1"),
+            "48:49, 0:03, 0:07, 0.4 / 0.7",
+        ),
+        "",
     ),
     row("alphabet_server", &["4", "1"], Peer::Clients(4, "alphabet 1"), ""),
     row("alphabet_server", &["5", "1"], Peer::Clients(5, "alphabet 1"), ""),
@@ -122,19 +146,28 @@ const ROWS: &[Row] = &[
         Peer::Clients(7, "alphabet 1"),
         "> 1 h, 36:35, > 1 h, –",
     ),
-    row(
-        "chat_server",
-        &["2", "abstract"],
-        Peer::Clients(2, "chat {i} 2"),
+    centralised(
+        row(
+            "chat_server",
+            &["2", "abstract"],
+            Peer::Clients(2, "chat {i} 2"),
+            "",
+        ),
         "",
     ),
-    row(
-        "chat_server",
-        &["3", "abstract"],
-        Peer::Clients(3, "chat {i} 3"),
+    centralised(
+        row(
+            "chat_server",
+            &["3", "abstract"],
+            Peer::Clients(3, "chat {i} 3"),
+            "",
+        ),
+        "> 2 h",
+    ),
+    centralised(
+        row("chat_server", &["2", "full"], Peer::Clients(2, "chat {i} 2"), ""),
         "",
     ),
-    row("chat_server", &["2", "full"], Peer::Clients(2, "chat {i} 2"), ""),
     row("chat_server", &["3", "full"], Peer::Clients(3, "chat {i} 3"), ""),
     row(
         "chat_server",
@@ -174,17 +207,24 @@ schedule. The papers' times (no cache, linear, branching; minutes) were taken in
 comparable is what is explored, and the cache's figures, which do not depend on the machine. Arrivals are as in the papers (`--arrivals ordered`): what peers say is
 there at once, and clients come in their order; starts and misses are the same in any order. The search is the default one: *states* are those of the search that
 came to an end, a stateful one or, where that would take longer, one with dynamic reduction, which passes few.
+
+*Centralised* is the time with the peers as processes beside the program and all their schedules explored (`--peers explored`), beside what the papers say of their centralisation; the outcomes are
+the same.
 ";
 
 fn main() -> Result<()> {
     // As long as the papers' programs were given.
     let limit = std::env::args().nth(1).unwrap_or_else(|| "1h".to_owned());
+    let chosen: Vec<String> = std::env::args().skip(2).collect();
     let tracefork = Tracefork::new(&std::env::current_exe()?.with_file_name("tracefork-under-test"));
+    if !chosen.is_empty() {
+        return centralised_only(&tracefork, &chosen, &limit);
+    }
     println!("{INTRODUCTION}");
     println!(
-        "| program | n, m | starts | misses | hits | states new / revisited | linear | branching | complete | paper: no cache, linear, branching, states ×10³ |"
+        "| program | n, m | starts | misses | hits | states new / revisited | linear | branching | complete | centralised (paper) | paper: no cache, linear, branching, states ×10³ |"
     );
-    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     for row in ROWS {
         let line = line(&tracefork, row, &limit);
         println!(
@@ -195,14 +235,39 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn search(tracefork: &Tracefork, row: &Row, limit: &str, cache: &str) -> Result<(End, Value)> {
+/// These rows, as far as all processes are explored together.
+fn centralised_only(tracefork: &Tracefork, chosen: &[String], limit: &str) -> Result<()> {
+    for row in ROWS {
+        let name = format!("{} {}", row.guest, row.args.join(" "));
+        if chosen.iter().any(|wanted| name.starts_with(wanted.as_str())) {
+            println!("{name}: {}", together(tracefork, row, limit)?);
+        }
+    }
+    Ok(())
+}
+
+/// How long it takes to explore a program with its peers, beside what the papers say.
+fn together(tracefork: &Tracefork, row: &Row, limit: &str) -> Result<String> {
+    let Some(paper) = row.centralised else {
+        return Ok("–".to_owned());
+    };
+    let (end, result) = search(tracefork, row, &["--peers", "explored", "--time-limit", limit])?;
+    let time = match end {
+        End::Exit(0) => time(&result),
+        _ => format!("> {limit}"),
+    };
+    Ok(match paper {
+        "" => time,
+        paper => format!("{time} ({paper})"),
+    })
+}
+
+fn search(tracefork: &Tracefork, row: &Row, options: &[&str]) -> Result<(End, Value)> {
     let session = Session {
         patience: Duration::from_secs(2 * 3600),
         ..Session::new()?.peer(row.peer)?
     };
-    let session = session
-        .with(&["--cache", cache, "--time-limit", limit, "--arrivals", "ordered"])
-        .with(row.options);
+    let session = session.with(options).with(row.options);
     let report = session.check_guest(tracefork, row.guest, row.args)?;
     ensure!(
         matches!(report.finished.end, End::Exit(0 | 1 | 3 | 5)),
@@ -213,13 +278,14 @@ fn search(tracefork: &Tracefork, row: &Row, limit: &str, cache: &str) -> Result<
 }
 
 fn line(tracefork: &Tracefork, row: &Row, limit: &str) -> Result<String> {
-    let (end, linear) = search(tracefork, row, limit, "linear")?;
+    let with_cache = |cache| ["--cache", cache, "--time-limit", limit, "--arrivals", "ordered"];
+    let (end, linear) = search(tracefork, row, &with_cache("linear"))?;
     let linear = match end {
         End::Exit(0 | 1) => time(&linear),
         End::Exit(5) => "mismatch".to_owned(),
         _ => format!("> {limit}"),
     };
-    let (end, result) = search(tracefork, row, limit, "branching")?;
+    let (end, result) = search(tracefork, row, &with_cache("branching"))?;
     ensure!(end != End::Exit(5), "{result}");
     let cache = &result["cache"];
     let starts = match row.peer {
@@ -227,7 +293,7 @@ fn line(tracefork: &Tracefork, row: &Row, limit: &str) -> Result<String> {
         _ => &cache["peer_starts"],
     };
     Ok(format!(
-        "| {} | {} | {starts} | {} | {} | {} / {} | {linear} | {} | {} | {} |",
+        "| {} | {} | {starts} | {} | {} | {} / {} | {linear} | {} | {} | {} | {} |",
         row.guest.replace('_', " "),
         row.args.join(", "),
         cache["misses"],
@@ -240,6 +306,7 @@ fn line(tracefork: &Tracefork, row: &Row, limit: &str) -> Result<String> {
             End::Exit(1) => "finds the bug",
             _ => "no",
         },
+        together(tracefork, row, limit)?,
         row.paper
     ))
 }

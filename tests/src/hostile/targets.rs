@@ -45,7 +45,7 @@ pub fn cache(file: &[u8]) -> Result<(), String> {
         .trees()
         .filter_map(|(key, _)| match key {
             peers::store::TreeKey::Server(address, _) => Some(address.clone()),
-            peers::store::TreeKey::Client(_) => None,
+            peers::store::TreeKey::Client(_) | peers::store::TreeKey::Process(_) => None,
         })
         .collect();
     for address in servers {

@@ -36,6 +36,10 @@ pub(super) fn as_walk(options: &Options, walk: &Walk, watched: &Arc<Watched>, pe
         watched: Arc::clone(watched),
         walk: Some(walk.clone()),
         peers: peers.clone(),
+        residents: options
+            .residents
+            .as_ref()
+            .map(|residents| Arc::new(residents.fixed())),
         ..options.clone()
     }
 }

@@ -97,7 +97,7 @@ impl Walker {
         let mut course = Course::default();
         loop {
             let session = self.system.execution()?;
-            if session.model().thread_count() > 1 {
+            if session.model().own_threads().count() > 1 {
                 break;
             }
             let Some(&tid) = session.enabled().first() else {

@@ -13,7 +13,8 @@ pub use failure::failure;
 pub use shared::{Peers, TreeForm};
 
 use ::failure::Failure;
-use address::{endpoint, to_address, to_key};
+pub(crate) use address::to_address;
+use address::{endpoint, to_key};
 use journal::Journal;
 use peers::{ConnKey, PeerError, PeerState, PeerWorld, Readable, StreamEnd, Taken};
 use std::collections::BTreeMap;
@@ -40,6 +41,8 @@ pub struct PeerNetwork {
     journal: Option<Journal>,
     /// Whether peers were told something in this step and none of them said anything; unknown if they were told nothing.
     silence: Option<bool>,
+    /// Clients may come that are processes of the execution.
+    expects_residents: bool,
     /// The peers' name of the connection that was last read or written: it is usually the next one too.
     last: Option<(Key, ConnKey)>,
 }
@@ -54,10 +57,16 @@ impl PeerNetwork {
             failure: None,
             journal: None,
             silence: None,
+            expects_residents: false,
             last: None,
         };
         network.go_to(PeerState::new())?;
         Ok(network)
+    }
+
+    /// Clients may come that are processes of the execution.
+    pub fn expect_residents(&mut self) {
+        self.expects_residents = true;
     }
 
     pub fn state(&self) -> &PeerState {
@@ -316,7 +325,7 @@ impl Network for PeerNetwork {
                 Ok(())
             });
         }
-        somebody
+        somebody || self.expects_residents
     }
 
     fn acceptable(&mut self, at: &Endpoint) -> bool {

@@ -116,7 +116,7 @@ pub(in crate::channels) fn send_locally(
     rights: &[OfdId],
 ) -> Result<usize, Errno> {
     let this = socket(model, id);
-    let room = this.options.send_buffer.saturating_sub(in_flight(model, this));
+    let room = this.window().saturating_sub(in_flight(model, this));
     if room == 0 {
         return Err(Errno::EAGAIN);
     }
@@ -127,6 +127,7 @@ pub(in crate::channels) fn send_locally(
         _ => data.len(),
     };
     receiver.deliver(&data[..len], rights.to_vec());
+    model.passes(id, peer, &data[..len]);
     for &right in rights {
         model.files.retain(right);
     }

@@ -48,6 +48,7 @@ impl Subject {
         let argv = std::iter::once(path).chain(self.args.iter().map(String::as_str));
         Ok(Options {
             peers: session::network::Peers::default(),
+            residents: None,
             inputs: session::Inputs::default(),
             bounds: session::Bounds::default(),
             confine: true,

@@ -323,7 +323,9 @@ impl System for CheckSystem {
                 Pending::Call(_) | Pending::Return(_)
             );
             let site = session.site(tid).filter(|_| !(has_peers && is_call));
-            Candidate::new(Choice::of(tid), session.footprint(tid)).at(site)
+            Candidate::new(Choice::of(tid), session.footprint(tid))
+                .placed(session.standing_at(tid).unwrap_or_default())
+                .at(site)
         };
         let running =
             last.filter(|tid| enabled.contains(tid) && session.model().thread(*tid).idle_yields == 0);
@@ -400,6 +402,7 @@ impl System for CheckSystem {
         let foreign = session.foreign_unlock(thread);
         let is_alone = session.model().threads.len() == 1;
         let at_rest = session.footprint_at_rest(thread);
+        let counted = session.counted_threads(thread);
         let pending = session.model().threads.get(&thread).map(|thread| &thread.pending);
         let is_thread_end = matches!(pending, Some(Pending::Call(call)) if call.sysno == Sysno::exit);
         session.step_as(choice.thread, choice.alternative)?;
@@ -419,6 +422,10 @@ impl System for CheckSystem {
         if session.model().clock.now() != time || session.took_memory() || session.residents_launched() {
             // Time passed for everybody; memory is gone for everybody.
             report.performed = Some(announced.clone().and_global());
+        }
+        let touched = report.performed.as_ref().unwrap_or(&announced);
+        if let Some(touched) = session.and_counted_out(thread, counted, touched) {
+            report.performed = Some(touched);
         }
         match session.end().cloned() {
             Some(end) => {

@@ -152,6 +152,7 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     }
     let mut report = verdict::report(args.seed, &result, &found, backend);
     report.cache = cache;
+    report.schedules = report::Schedules::of(&result.counters, &scout, !found.is_empty());
     report.profile = profile.as_ref().map(Profile::told);
     if found.is_empty() && asking != Asking::EachTime {
         report.by_preemption = by_preemption(args, &options, &result, &report.outcomes, &stop)?;
@@ -344,6 +345,9 @@ fn config(args: &Args) -> Config {
             SearchArg::Random => Strategy::Random {
                 walks: Some(args.walks),
             },
+            SearchArg::Walk => Strategy::Walk {
+                walks: Some(args.walks),
+            },
             SearchArg::Pct => Strategy::Pct {
                 depth: 3,
                 walks: Some(args.walks),
@@ -357,7 +361,8 @@ fn config(args: &Args) -> Config {
             ReduceArg::Sleep => Reduction::Sleep,
             ReduceArg::Dpor => Reduction::Dpor,
         },
-        hash: !args.no_hash,
+        // Such walks do not look whether a state is known.
+        hash: !args.no_hash && args.search != SearchArg::Walk,
         deepening: None,
         bound_preemptions: args.bound_preemptions,
         bound_counts_alternatives: false,

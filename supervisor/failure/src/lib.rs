@@ -71,7 +71,7 @@ impl Failure {
 
     /// The kernel gives us no further thread.
     pub fn no_thread(error: &std::io::Error) -> Self {
-        Self::unsupported(format!("no thread can be started: {error}"))
+        Failure::unsupported(format!("no thread can be started: {error}"))
             .hint("the limit on processes (ulimit -u) or on memory (ulimit -v) is reached")
     }
 

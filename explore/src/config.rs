@@ -27,6 +27,11 @@ pub enum Strategy {
         /// How many.
         walks: u64,
     },
+    /// Walks that guide themselves to orders of conflicting operations that no walk has seen, each to its end; see [`crate::SearchResult::pairs`].
+    Walk {
+        /// How many; `None`: until a limit is reached.
+        walks: Option<u64>,
+    },
     /// Probabilistic concurrency testing (Burckhardt and others, ASPLOS 2010): random priorities and `depth - 1` random priority changes
     /// find a bug of depth `depth` with probability at least 1 / (threads × steps^(depth-1)) per walk.
     Pct {
@@ -44,7 +49,10 @@ impl Strategy {
     pub fn is_walk(&self) -> bool {
         matches!(
             self,
-            Strategy::Random { .. } | Strategy::Straight { .. } | Strategy::Pct { .. }
+            Strategy::Random { .. }
+                | Strategy::Straight { .. }
+                | Strategy::Walk { .. }
+                | Strategy::Pct { .. }
         )
     }
 }

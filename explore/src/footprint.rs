@@ -137,6 +137,11 @@ impl Footprint {
             .all(|(object, _)| self.releases.contains(object) && later.acquires.contains(object))
     }
 
+    /// Whether it lets go of this object.
+    pub(crate) fn releases(&self, object: u64) -> bool {
+        self.releases.contains(&object)
+    }
+
     /// Also is global.
     #[must_use]
     pub fn and_global(mut self) -> Self {

@@ -103,6 +103,7 @@ impl<S: System> Worker<'_, S> {
         let key = id.filter(|_| shared.config.hash);
         let limit = shared.config.limits.depth;
         if limit.is_some_and(|limit| arrival.depth >= limit) && !menu.choices.is_empty() {
+            add(&shared.progress.schedules, 1);
             if key.is_some_and(|key| shared.visited.is_claimed(key, &priced)) {
                 self.count_arrival(&arrival, id, false);
             } else {
@@ -123,6 +124,7 @@ impl<S: System> Worker<'_, S> {
             return Ok(());
         }
         if offers.is_empty() {
+            add(&shared.progress.schedules, 1);
             return Ok(());
         }
         for &position in &offers {

@@ -1,9 +1,9 @@
 //! The marks of one worker, by node, within the budget that all workers share.
 
-use crate::System;
 use crate::progress::add;
 use crate::shared::Shared;
 use crate::tree::NodeId;
+use crate::{Choice, System};
 use hashbrown::HashMap;
 use std::collections::VecDeque;
 
@@ -13,6 +13,8 @@ pub(crate) struct Marks<S: System> {
     order: VecDeque<NodeId>,
     /// The initial state, where it pays to keep it for good.
     pub origin: Option<S::Mark>,
+    /// The first state of all walks in which there is something to choose, and the way there.
+    pub fork: Option<(S::Mark, Vec<Choice>)>,
 }
 
 impl<S: System> Marks<S> {
@@ -21,6 +23,7 @@ impl<S: System> Marks<S> {
             by_node: HashMap::new(),
             order: VecDeque::new(),
             origin: None,
+            fork: None,
         }
     }
 
@@ -65,6 +68,21 @@ impl<S: System> Marks<S> {
         Ok(())
     }
 
+    /// Keeps the current state for the walks to come, if the budget allows it.
+    pub fn take_fork(
+        &mut self,
+        shared: &Shared<'_, S>,
+        system: &mut S,
+        path: Vec<Choice>,
+    ) -> Result<(), S::Error> {
+        if shared.reserve_mark()
+            && let Some(mark) = self.mark_reserved(shared, system)?
+        {
+            self.fork = Some((mark, path));
+        }
+        Ok(())
+    }
+
     fn mark_reserved(&mut self, shared: &Shared<'_, S>, system: &mut S) -> Result<Option<S::Mark>, S::Error> {
         let taken = system.mark();
         match &taken {
@@ -103,9 +121,10 @@ impl<S: System> Marks<S> {
         while let Some(&node) = self.order.back() {
             self.forget(shared, system, node);
         }
-        if let Some(origin) = self.origin.take() {
+        let fork = self.fork.take().map(|(mark, _)| mark);
+        for mark in self.origin.take().into_iter().chain(fork) {
             shared.release_mark();
-            system.forget(origin);
+            system.forget(mark);
         }
     }
 }

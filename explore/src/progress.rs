@@ -32,7 +32,11 @@ counters! {
     transitions,
     /// Paths explored to their end. A path that is cut (visited state, depth limit, everything asleep) is not one.
     executions,
-    /// Of these, paths that ended with nothing enabled though the system did not report an end.
+    /// Schedules that were tried, whole or in part: paths that came to their end, to a known state, to a limit, or to where everything was asleep.
+    schedules,
+    /// How many that were when the first violation was found; 0 if there was none.
+    schedules_to_violation,
+    /// Of the executions, paths that ended with nothing enabled though the system did not report an end.
     dead_ends,
     /// Different outcomes so far.
     outcomes,
@@ -60,6 +64,8 @@ counters! {
     resets,
     /// Nodes that one worker gave to another.
     handed_over,
+    /// Pairs of operations whose order walks have seen that guide themselves, see [`crate::PairCoverage`].
+    pairs,
     /// How many transitions a search with dynamic reduction that ended early would have taken in all, as far as can be told; 0 if nothing can.
     estimated_steps,
 }

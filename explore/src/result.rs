@@ -133,6 +133,8 @@ pub struct SearchResult<S: System> {
     pub coverage: Coverage,
     /// How far a search in the order of preemptions came, if it did not come to its end.
     pub deepened: Option<crate::Deepened>,
+    /// Which orders of operations walks have seen that guide themselves ([`crate::Strategy::Walk`]).
+    pub pairs: Option<crate::PairCoverage>,
     /// Why the search gave up, if it did. All else is valid up to that point.
     pub failure: Option<Failure<S::Error>>,
     /// What was really done about the configuration.

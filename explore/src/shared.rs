@@ -3,6 +3,7 @@
 use crate::audit::Ledger;
 use crate::config::Plan;
 use crate::levels::Levels;
+use crate::pairs::Pairs;
 use crate::pool::Pool;
 use crate::progress::add;
 use crate::result::{Coverage, Failure, Found, Limit};
@@ -59,6 +60,8 @@ pub(crate) struct Shared<'a, S: System> {
     /// The preemption bound has kept a choice from being explored.
     pub withheld: AtomicBool,
     pub levels: Levels,
+    /// What walks that guide themselves have seen.
+    pub pairs: Pairs,
     ledger: Mutex<Ledger>,
     findings: Mutex<Findings<S>>,
     halted: AtomicBool,
@@ -76,9 +79,9 @@ impl<'a, S: System> Shared<'a, S> {
     pub fn new(config: &'a Config, hooks: &'a Hooks<'a, S::Violation>, progress: &'a Progress) -> Self {
         let plan = config.plan();
         let pool = match config.strategy {
-            crate::Strategy::Random { walks } | crate::Strategy::Pct { walks, .. } => {
-                Pool::with_walks(plan.jobs, walks)
-            }
+            crate::Strategy::Random { walks }
+            | crate::Strategy::Walk { walks }
+            | crate::Strategy::Pct { walks, .. } => Pool::with_walks(plan.jobs, walks),
             crate::Strategy::Straight { walks } => Pool::with_walks(plan.jobs, Some(walks)),
             _ => Pool::with_root(plan.jobs),
         };
@@ -97,6 +100,7 @@ impl<'a, S: System> Shared<'a, S> {
             pool,
             withheld: AtomicBool::new(false),
             levels: Levels::default(),
+            pairs: Pairs::default(),
             ledger: Mutex::default(),
             findings: Mutex::new(findings),
             halted: AtomicBool::new(false),
@@ -119,6 +123,7 @@ impl<'a, S: System> Shared<'a, S> {
         self.findings().limit.get_or_insert(limit);
         self.halted.store(true, Relaxed);
         self.pool.close();
+        self.pairs.close();
     }
 
     pub fn fail(&self, failure: Failure<S::Error>) {
@@ -200,6 +205,7 @@ impl<'a, S: System> Shared<'a, S> {
 
     /// A path has ended. `counts`: it is an execution of its own, not one that was cut at an end that is known.
     pub fn ended(&self, outcome: Option<S::Outcome>, counts: bool) {
+        add(&self.progress.schedules, 1);
         if counts {
             add(&self.progress.executions, 1);
         }
@@ -215,6 +221,12 @@ impl<'a, S: System> Shared<'a, S> {
 
     pub fn violated(&self, violation: S::Violation, path: Vec<Choice>) {
         let mut findings = self.findings();
+        let progress = self.progress;
+        // This one included, which has not come to its end yet.
+        let so_far = progress.schedules.load(Relaxed) + 1;
+        let first = &progress.schedules_to_violation;
+        // Whoever found one before keeps its number.
+        let _ = first.compare_exchange(0, so_far, Relaxed, Relaxed);
         let known = findings
             .violations
             .entry(violation)
@@ -261,6 +273,7 @@ impl<'a, S: System> Shared<'a, S> {
             counters,
             coverage,
             deepened: self.levels.deepened(),
+            pairs: self.pairs.coverage(),
             failure: findings.failure,
             plan: self.plan,
             elapsed,

@@ -36,6 +36,8 @@ pub struct Candidate {
     /// What it is, as opposed to in which state it is done: an operation at the same place in the program does the same kind of
     /// thing. `None`: it is not to be tried out, see [`crate::Audit`].
     pub site: Option<u64>,
+    /// The same, also where it is not to be tried out; 0 if it is not known. Walks are guided by it, see [`crate::PairCoverage`].
+    pub place: u64,
 }
 
 impl Candidate {
@@ -45,13 +47,24 @@ impl Candidate {
             choice,
             footprint,
             site: None,
+            place: 0,
         }
     }
 
     /// It is done at this site.
     #[must_use]
     pub fn at(self, site: Option<u64>) -> Self {
-        Self { site, ..self }
+        Self {
+            site,
+            place: site.unwrap_or(self.place),
+            ..self
+        }
+    }
+
+    /// It is done at this place, which is not to be tried out.
+    #[must_use]
+    pub fn placed(self, place: u64) -> Self {
+        Self { place, ..self }
     }
 }
 

@@ -32,6 +32,34 @@ impl<S: System> Worker<'_, S> {
         Ok(())
     }
 
+    /// To where a whole search or a walk begins. What all walks do alike, until there is something to choose, is done once.
+    pub(crate) fn go_to_start(&mut self) -> Done<S> {
+        if let Some((mark, path)) = &self.marks.fork {
+            self.at = None;
+            self.prefix.clone_from(path);
+            add(&self.shared.progress.marks_restored, 1);
+            return self.system.rewind(mark).map_err(|e| self.failure(e, None, None));
+        }
+        self.prefix.clone_from(&self.shared.hooks.start);
+        self.go_home()?;
+        self.re_execute(&self.prefix.clone(), 0)
+    }
+
+    /// Marks the first state in which a walk has something to choose.
+    pub(crate) fn mark_fork(&mut self, id: NodeId) -> Done<S> {
+        if !self.is_before_fork || self.tree[id].menu.choices.len() < 2 {
+            return Ok(());
+        }
+        self.is_before_fork = false;
+        // At the very beginning there is a mark already.
+        if self.tree[id].parent.is_none() {
+            return Ok(());
+        }
+        let path = self.tree.path(id);
+        let taken = self.marks.take_fork(self.shared, self.system, path);
+        taken.map_err(|e| self.failure(e, Some(id), None))
+    }
+
     /// To the state of a node, where the next choice was taken out already.
     pub(crate) fn go_to(&mut self, target: NodeId) -> Done<S> {
         if self.at == Some(target) {

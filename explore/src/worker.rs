@@ -29,6 +29,8 @@ pub(crate) struct Worker<'w, S: System> {
     pub(crate) at: Option<NodeId>,
     /// The path from the initial state to the root of the tree that was begun last.
     pub(crate) prefix: Vec<Choice>,
+    /// In walks: there was nothing to choose so far.
+    pub(crate) is_before_fork: bool,
     /// How often what was put off was taken up.
     round: u64,
 }
@@ -50,12 +52,13 @@ impl<'w, S: System> Worker<'w, S> {
         Self {
             shared,
             system,
-            frontier: strategy::frontier(shared.config, shared.progress),
+            frontier: strategy::frontier(shared.config, shared.progress, &shared.pairs),
             tree: Tree::default(),
             marks: crate::marks::Marks::new(),
             dpor: None,
             at: None,
             prefix: Vec::new(),
+            is_before_fork: shared.config.strategy.is_walk(),
             round: 0,
         }
     }
@@ -108,9 +111,7 @@ impl<'w, S: System> Worker<'w, S> {
             }
             Item::Root | Item::Walk(_) => {
                 self.dpor = (self.shared.plan.reduction == Reduction::Dpor).then(Dpor::default);
-                self.prefix = self.shared.hooks.start.clone();
-                self.go_home()?;
-                self.re_execute(&self.prefix.clone(), 0)?;
+                self.go_to_start()?;
                 let depth = self.prefix.len() as u32;
                 let via = self.prefix.last().copied().unwrap_or(Choice::of(0));
                 let (sleep, preemptions) = (Vec::new(), 0);
@@ -352,6 +353,7 @@ impl<'w, S: System> Worker<'w, S> {
         if at_limit && menu.as_ref().is_some_and(|menu| !menu.choices.is_empty()) {
             let is_known = shared.config.hash
                 && key.is_some_and(|key| shared.visited.is_known(key, &asleep, preemptions));
+            add(&shared.progress.schedules, 1);
             if is_known && !walk {
                 self.count_arrival(&arrival, id, false);
             } else {
@@ -363,6 +365,7 @@ impl<'w, S: System> Worker<'w, S> {
         let visit = self.visit(key, &asleep, preemptions);
         self.count_arrival(&arrival, id, visit == Visit::New);
         if visit == Visit::Known && !walk {
+            add(&shared.progress.schedules, 1);
             return Ok(());
         }
         let menu = match menu {
@@ -429,6 +432,7 @@ impl<'w, S: System> Worker<'w, S> {
         todo.retain(|&p| !sleep.iter().any(|s| s.choice == menu.choices[p].choice));
         let Some(&first) = todo.front() else {
             add(&shared.progress.sleep_blocked, 1);
+            add(&shared.progress.schedules, 1);
             self.give_up();
             return Ok(());
         };
@@ -472,6 +476,7 @@ impl<'w, S: System> Worker<'w, S> {
             let taken = self.marks.take(self.shared, self.system, id, evict);
             taken.map_err(|e| self.failure(e, Some(id), None))?;
         }
+        self.mark_fork(id)?;
         self.at = Some(id);
         self.frontier.reached(&mut self.tree, id);
         self.audit(id)

@@ -35,7 +35,8 @@ fn walks_are_complete_and_depend_on_the_seed_only() {
         walks: Some(20),
         steps: None,
     };
-    for strategy in [Strategy::Random { walks: Some(20) }, pct] {
+    let guided = Strategy::Walk { walks: Some(20) };
+    for strategy in [Strategy::Random { walks: Some(20) }, guided, pct] {
         let log = |seed| {
             let mut program = program.clone();
             let config = Config {
@@ -68,6 +69,78 @@ fn random_walks_do_not_depend_on_the_number_of_workers() {
     );
     assert_eq!(one.outcomes, three.outcomes);
     assert_eq!(one.counters.transitions, three.counters.transitions);
+}
+
+#[test]
+fn guided_walks_do_not_depend_on_the_number_of_workers() {
+    let config = |jobs| Config {
+        strategy: Strategy::Walk { walks: Some(60) },
+        hash: false,
+        jobs,
+        ..keep_going()
+    };
+    let one = run(&writers(3, 3, true), config(1));
+    for jobs in [2, 3] {
+        let many = run(&writers(3, 3, true), config(jobs));
+        assert_eq!(one.outcomes, many.outcomes);
+        assert_eq!(one.counters.transitions, many.counters.transitions);
+        assert_eq!(one.pairs, many.pairs);
+    }
+    let pairs = one.pairs.unwrap_or_default();
+    assert_eq!((pairs.walks, one.counters.schedules), (60, 60));
+    // Each of three kinds of stores before each of the others.
+    assert_eq!(pairs.pairs, 6);
+    assert_eq!(pairs.new_per_thousand(), 0);
+}
+
+/// Thirty threads do something in two stages, and one looks for the second stage when it has seen the first.
+#[test]
+fn guided_walks_try_the_order_that_was_not_seen() {
+    let mut threads = vec![vec![Op::Set(0, 1), Op::Set(1, 1)]; 30];
+    threads.push(vec![Op::Spin(0, 1), Op::Assert(1, 1)]);
+    let program = Program::new(threads);
+    let found = |strategy, seed| {
+        let config = Config {
+            strategy,
+            seed,
+            hash: false,
+            ..Config::default()
+        };
+        let result = run(&program, config);
+        let until = result.counters.schedules_to_violation;
+        assert_eq!(until > 0, !result.violations.is_empty());
+        until
+    };
+    let seeds = 0..20;
+    let guided = seeds
+        .clone()
+        .filter(|&seed| found(Strategy::Walk { walks: Some(30) }, seed) > 0);
+    let at_random = seeds.filter(|&seed| found(Strategy::Random { walks: Some(30) }, seed) > 0);
+    let (guided, at_random) = (guided.count(), at_random.count());
+    assert_eq!(guided, 20, "at random: {at_random}");
+    assert!(at_random < 20);
+}
+
+/// What all walks begin with is done once.
+#[test]
+fn walks_begin_where_there_is_something_to_choose() {
+    let alone = vec![Op::Set(0, 1), Op::Set(0, 2), Op::Spawn(1), Op::Set(0, 3)];
+    let program = Program::new(vec![alone, vec![Op::Set(0, 4)]]);
+    for strategy in [
+        Strategy::Walk { walks: Some(50) },
+        Strategy::Random { walks: Some(50) },
+    ] {
+        let result = run(
+            &program,
+            Config {
+                strategy,
+                ..keep_going()
+            },
+        );
+        assert_eq!(result.outcomes.len(), 2);
+        assert_eq!(result.counters.executions, 50);
+        assert_eq!(result.counters.transitions, 3 + 50 * 2);
+    }
 }
 
 #[test]

@@ -70,6 +70,8 @@ pub struct Link {
 
 const READ_CHUNK: usize = 64 * 1024;
 const TCP_SYN_RECV: [u8; 2] = [3, 12];
+/// Its program has ended its side: `FIN_WAIT1`, `FIN_WAIT2`, `LAST_ACK`, `CLOSING`.
+const TCP_HAS_ENDED: [u8; 4] = [4, 5, 9, 11];
 
 impl Link {
     /// Connects to a server.
@@ -422,7 +424,10 @@ impl Link {
             };
         };
         let orphaned = view.inode == 0;
-        if TCP_SYN_RECV.contains(&view.state) || (self.is_open() && has_sent > self.received) {
+        // No count of bytes tells of an end on its way.
+        let ends = matches!(self.socket, Socket::Tcp(_)) && TCP_HAS_ENDED.contains(&view.state);
+        let comes = self.is_open() && (ends || has_sent > self.received);
+        if TCP_SYN_RECV.contains(&view.state) || comes {
             return Flight::Travelling;
         }
         if !view.has_reader() {
@@ -471,6 +476,23 @@ mod tests {
             link.flush();
         }
         assert_eq!(link.unread(Some(&mut diag)), 0);
+    }
+
+    #[test]
+    fn an_end_that_was_not_heard_is_on_its_way() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+        let address = listener.local_addr().expect("address");
+        let stream = TcpStream::connect(address).expect("connect");
+        let mut link = Link::tcp(stream, address).expect("stands");
+        let mut diag = Diag::new().expect("sock_diag");
+        let (theirs, _) = listener.accept().expect("accept");
+        assert_eq!(link.flight(&mut diag), Flight::Clear);
+        theirs.shutdown(std::net::Shutdown::Write).expect("shutdown");
+        assert_eq!(link.flight(&mut diag), Flight::Travelling);
+        while link.is_open() {
+            link.pump(0, &mut Answer::default(), 1 << 10);
+        }
+        assert_eq!(link.flight(&mut diag), Flight::Clear);
     }
 
     #[test]

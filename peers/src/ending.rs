@@ -51,9 +51,7 @@ impl PeerWorld {
         let to = self.trees[tree].insert(from, channel, write);
         let inner = state.edit();
         inner.places.insert(instance, to);
-        if let Some(conn) = inner.conns.get_mut(key) {
-            conn.fin = true;
-        }
+        inner.conns.change(key, |conn| conn.fin = true);
         Ok(())
     }
 
@@ -91,9 +89,10 @@ impl PeerWorld {
 
     /// The SUT has no use for the connection any more: what was left unread does not matter.
     fn forget(&self, state: &mut PeerState, key: &ConnKey) {
-        if let Some(conn) = state.edit().conns.get_mut(key) {
-            (conn.closed, conn.r) = (true, 0);
-        }
+        state
+            .edit()
+            .conns
+            .change(key, |conn| (conn.closed, conn.r) = (true, 0));
     }
 
     /// What has come out about a stream that has ended: whether what the SUT still says on it reaches anybody. The peer is asked if need be.

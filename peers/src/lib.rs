@@ -35,6 +35,7 @@ mod sound;
 pub mod spec;
 pub mod state;
 pub mod store;
+mod summed;
 mod task;
 pub mod tree;
 mod unread;

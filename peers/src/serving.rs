@@ -257,7 +257,9 @@ impl PeerWorld {
         let inner = state.edit();
         let key = ConnKey::Accepted(client, channel);
         inner.taken.insert((client, channel));
-        inner.places.entry(instance.clone()).or_insert_with(Tree::root);
+        if !inner.places.contains_key(&instance) {
+            inner.places.insert(instance.clone(), Tree::root());
+        }
         inner.conns.insert(
             key.clone(),
             Conn {

@@ -29,6 +29,9 @@ pub(crate) struct Ground {
 /// A peer that works for so long without a word is followed for a moment, to see what it does; and again after as long.
 const WITHOUT_A_WORD: Duration = Duration::from_millis(200);
 
+/// So often it is looked for whoever holds the other end of a connection: one that ends is held by nobody for a moment, and not closed yet.
+const LOOKS_FOR_AN_OWNER: u32 = 20;
+
 /// For each so many bytes of an answer it may take as long again: what flows is no drip, and has a bound of its own.
 const MUCH: usize = 1 << 20;
 
@@ -90,16 +93,24 @@ impl Ground {
         focus: &'a mut Physical,
         others: &'a mut BTreeMap<u64, Physical>,
     ) -> Option<&'a mut Physical> {
-        let inode = self.diag.as_mut().map_or(0, |diag| link.other_end(diag));
-        let holds = |p: &Physical| p.client.as_ref().is_some_and(|(_, watch)| watch.holds(inode));
-        if (inode == 0 && focus.client.is_some()) || holds(focus) {
-            return Some(focus);
+        let holds = |p: &Physical, inode| p.client.as_ref().is_some_and(|(_, watch)| watch.holds(inode));
+        let mut looks = 0;
+        loop {
+            let inode = self.diag.as_mut().map_or(0, |diag| link.other_end(diag));
+            if (inode == 0 && focus.client.is_some()) || holds(focus, inode) {
+                return Some(focus);
+            }
+            if let Some((&id, _)) = others.iter().find(|(_, other)| holds(other, inode)) {
+                return others.get_mut(&id);
+            }
+            // Whoever sends something and ends at once may have done so between the two questions.
+            looks += 1;
+            if looks > LOOKS_FOR_AN_OWNER {
+                tracing::warn!("a process that is no client of ours connected to {at}: ignored");
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
-        let owner = others.values_mut().find(|other| holds(other));
-        if owner.is_none() {
-            tracing::warn!("a process that is no client of ours connected to {at}: ignored");
-        }
-        owner
     }
 
     /// Sends, receives, accepts, reaps: everything that can be done now; true if anything came.

@@ -5,6 +5,7 @@
 
 use crate::address::Address;
 use crate::answer::Channel;
+use crate::summed::SummedMap;
 use crate::tree::{At, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -76,8 +77,8 @@ pub(crate) struct Inner {
     pub(crate) chosen: BTreeMap<Address, u32>,
     /// Names of the listening sockets at which the SUT has listened: from the first on, the clients run.
     pub(crate) listening: BTreeSet<String>,
-    pub(crate) places: BTreeMap<Instance, At>,
-    pub(crate) conns: BTreeMap<ConnKey, Conn>,
+    pub(crate) places: SummedMap<Instance, At>,
+    pub(crate) conns: SummedMap<ConnKey, Conn>,
 }
 
 /// Where the SUT stands with all its peers.

@@ -152,7 +152,7 @@ impl PeerWorld {
     #[must_use]
     pub fn sent(&self, state: &PeerState) -> BTreeMap<String, Vec<Vec<u8>>> {
         let mut all: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
-        for (key, conn) in &state.0.conns {
+        for (key, conn) in state.0.conns.iter() {
             let label = match key {
                 ConnKey::Opened(address, _) => address.to_string(),
                 ConnKey::Accepted(client, _) => self.client_name(*client),

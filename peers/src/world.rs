@@ -12,7 +12,7 @@ use crate::error::{PeerError, show};
 use crate::physical::Physical;
 use crate::settle::Ground;
 use crate::spec::{Member, PeerSpec};
-use crate::state::{Conn, ConnKey, Inner, Instance, Kept, PeerState, TreeIndex};
+use crate::state::{Conn, ConnKey, Instance, Kept, PeerState, TreeIndex};
 use crate::store::TreeKey;
 use crate::tree::{At, Cursor, Readable, Tree, Walk, Write};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -330,15 +330,10 @@ impl PeerWorld {
         write: Write<'_>,
         shown: &[u8],
     ) -> Result<(), PeerError> {
-        let Inner { conns, places, .. } = state.edit();
-        let conn = open_conn(conns, key)?;
-        let (channel, tree) = (conn.channel, conn.tree.0);
-        let place = match places.get_mut(&conn.instance) {
-            Some(place) => place,
-            None => places.entry(conn.instance.clone()).or_insert_with(Tree::root),
-        };
-        let from = *place;
-        *place = match self.trees[tree].write(from, channel, write) {
+        let conn = open_conn(&state.0.conns, key)?;
+        let (instance, channel, tree) = (conn.instance.clone(), conn.channel, conn.tree.0);
+        let from = state.place(&instance);
+        let to = match self.trees[tree].write(from, channel, write) {
             Walk::Hit(to) if self.config.mode != CacheMode::Off => {
                 self.counters.hits += 1;
                 to
@@ -359,6 +354,7 @@ impl PeerWorld {
                 to
             }
         };
+        state.edit().places.insert(instance, to);
         Ok(())
     }
 
@@ -452,9 +448,7 @@ impl PeerWorld {
             (bytes, taken)
         };
         cursor.r += taken;
-        if let Some(conn) = state.edit().conns.get_mut(key) {
-            conn.r = cursor.r;
-        }
+        state.edit().conns.change(key, |conn| conn.r = cursor.r);
         Ok(Taken {
             data: Some(data),
             then: if taken < units {

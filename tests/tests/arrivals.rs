@@ -49,6 +49,9 @@ struct Scenario {
 }
 
 const ANN_AND_BOB: Peers = Peers::Clients(&[("ann", &["ann\\n"]), ("bob", &["bob\\n"])]);
+const ANN_AND_BOB_SAY_BYE: Peers =
+    Peers::Clients(&[("ann", &["ann\\n", "bye\\n"]), ("bob", &["bob\\n", "bye\\n"])]);
+const FIRST_OR_AFTER: &[&str] = &["0 ann+bob+|", "0 ann+bob-|", "0 bob+ann+|", "0 bob+ann-|"];
 const KICK_AND_HELLO: Peers = Peers::Clients(&[("ann", &["kick\\n"]), ("bob", &["hello\\n"])]);
 const ONE_THEN_TWO: Peers = Peers::Clients(&[("ann", &["one\\n", "two\\n"])]);
 
@@ -274,6 +277,75 @@ const SCENARIOS: &[Scenario] = &[
             "0 a|b|c|", "0 a|bc|", "0 ab|c|", "0 abc|", "0 a|c|b|", "0 a|cb|", "0 ac|b|", "0 acb|",
             "0 b|a|c|", "0 b|ac|", "0 ba|c|", "0 bac|",
         ],
+    ),
+    under(
+        &["--faults", "short-read"],
+        scenario(
+            "short_reads",
+            "reads",
+            &[],
+            Peers::Server("xy"),
+            &["0 1|", "0 4|"],
+        ),
+    ),
+    // Before the handler is there, the signal kills; then it comes before a call, or breaks into one that waits; and after the client has gone, into one that waits for nobody.
+    large(under(
+        &["--faults", "signal=TERM"],
+        scenario(
+            "signals",
+            "term",
+            &[],
+            Peers::Clients(&[("ann", &["a"])]),
+            &[
+                "another end ",
+                "idle a",
+                "idle !a",
+                "0 !bye",
+                "idle !",
+                "idle a!",
+                "0 a!bye",
+            ],
+        ),
+    )),
+    // The second client comes before the first is done, or after, when time has passed.
+    large(scenario(
+        "after_a_penalty",
+        "penalty",
+        &["1"],
+        ANN_AND_BOB_SAY_BYE,
+        FIRST_OR_AFTER,
+    )),
+    large(under(
+        &["--late", "2"],
+        scenario(
+            "after_two_waits",
+            "penalty",
+            &["2"],
+            ANN_AND_BOB_SAY_BYE,
+            FIRST_OR_AFTER,
+        ),
+    )),
+    // As often as that it is not late.
+    large(scenario(
+        "after_more_waits_than_asked_for",
+        "penalty",
+        &["2"],
+        ANN_AND_BOB_SAY_BYE,
+        &["0 ann+bob-|", "0 bob+ann-|"],
+    )),
+    scenario(
+        "after_somebody_has_left",
+        "doorman",
+        &[],
+        ANN_AND_BOB,
+        FIRST_OR_AFTER,
+    ),
+    scenario(
+        "after_a_lease",
+        "lease",
+        &[],
+        Peers::Senders(&[("ann", "ann"), ("bob", "bob")]),
+        FIRST_OR_AFTER,
     ),
     buggy(
         &["--require", "paid"],

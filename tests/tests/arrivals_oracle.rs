@@ -48,6 +48,7 @@ const CASES: &[Case] = &[
     case("peeks", &["count"], &[]),
     case("acceptor", &["2"], &["ann\n", "bob\n"]),
     case("exclusive", &["2"], &["ann\n", "bob\n"]),
+    case("doorman", &[], &["ann\n", "bob\n"]),
 ];
 
 fn client(port: u16, text: &'static str, mut dice: Dice) {

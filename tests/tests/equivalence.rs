@@ -35,6 +35,7 @@ const QUICK: &[&str] = &[
     "outcome_exit_race",
     "outcome_fork_order",
     "outcome_kill_child",
+    "outcome_last_thread",
     "outcome_record_locks",
     "outcome_shared_cell",
     "process_fork_lock_buggy",

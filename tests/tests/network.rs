@@ -198,6 +198,11 @@ fn main() -> ExitCode {
         &tracefork,
         what_a_probe_hears_is_no_answer,
     ));
+    trials.push(trial(
+        "nobody_is_asked_twice_for_the_time".to_owned(),
+        &tracefork,
+        nobody_is_asked_twice_for_the_time,
+    ));
     for program in PROGRAMS {
         trials.push(trial(format!("reduced::{}", program.name()), &tracefork, |t| {
             reduced(t, program)
@@ -287,6 +292,30 @@ fn what_a_probe_hears_is_no_answer(tracefork: &Tracefork) -> Result<()> {
     result.ensure_code(0)?;
     ensure!(
         result.json["cache"]["physical_connections"] == 2,
+        "{}",
+        result.said()
+    );
+    Ok(())
+}
+
+/// Python's web server as it comes, which puts the time of day into its answers: a connection more than the two that are needed would show as an answer that differs.
+fn nobody_is_asked_twice_for_the_time(tracefork: &Tracefork) -> Result<()> {
+    let session = Session::new()?;
+    let python = packages::command("python3", "python3")?;
+    let root = session.root()?;
+    let server = format!(
+        "{} -m http.server -d {} {}",
+        python.display(),
+        root.display(),
+        session.port
+    );
+    let result = session
+        .server(&server)
+        .check_guest(tracefork, "http_client", &["2"])?;
+    result.ensure_code(0)?;
+    let cache = &result.json["cache"];
+    ensure!(
+        cache["physical_connections"] == 2 && cache["misses"] == 2,
         "{}",
         result.said()
     );

@@ -25,7 +25,7 @@ type Check = fn() -> Result<()>;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let options: [(&str, Check); 19] = [
+    let options: [(&str, Check); 21] = [
         (
             "a_limit_on_states_is_kept_and_told",
             a_limit_on_states_is_kept_and_told,
@@ -46,6 +46,8 @@ fn main() -> ExitCode {
         ("as_many_violations_as_asked_for", as_many_violations_as_asked_for),
         ("random_walks_find_it_again", || walks("random")),
         ("pct_walks_find_it_again", || walks("pct")),
+        ("guided_walks_find_it_again", || walks("walk")),
+        ("guided_walks_tell_what_they_saw", guided_walks_tell_what_they_saw),
         ("walks_prove_nothing", walks_prove_nothing),
         (
             "a_preemption_bound_is_kept_and_told",
@@ -277,6 +279,37 @@ fn walks(search: &str) -> Result<()> {
         others.iter().any(|other| *other != first),
         "the seed changes nothing"
     );
+    Ok(())
+}
+
+/// What single schedules have seen is told, and is the same for any number of workers.
+fn guided_walks_tell_what_they_saw() -> Result<()> {
+    let sampled = |jobs: &str| -> Result<Value> {
+        let options = ["--search", "walk", "--walks", "100", "--jobs", jobs];
+        let checked = check(philosophers("fixed", 3)?, &options)?;
+        ended(&checked, LIMIT, "incomplete")?;
+        noted(&checked, "sampled")?;
+        Ok(checked.result)
+    };
+    let result = sampled("1")?;
+    let sampling = &result["sampling"];
+    ensure!(sampling["walks"] == 100, "{sampling}");
+    ensure!(sampling["pairs"].as_u64() > Some(0), "{sampling}");
+    // All orders of three philosophers are seen before half of the walks are made.
+    ensure!(sampling["new_pairs_per_thousand_walks"] == 0, "{sampling}");
+    ensure!(result["schedules"]["until_violation"].is_null(), "{result}");
+    let by_two = sampled("2")?;
+    ensure!(
+        by_two["sampling"] == *sampling,
+        "{} and {sampling}",
+        by_two["sampling"]
+    );
+    let said = check_aloud(
+        &philosophers("fixed", 3)?,
+        &["--search", "walk", "--walks", "100"],
+    )?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    ensure!(said.contains("sampled 100 schedules: "), "{said}");
     Ok(())
 }
 

@@ -30,7 +30,12 @@ struct Case {
     part: fn(&str) -> String,
     /// The fewest ways in which it can go that must be listed: less would not test anything.
     least: usize,
+    /// Native runs in every test run, and if all are asked for.
+    runs: [u64; 2],
 }
+
+const RUNS: [u64; 2] = [20, 2000];
+const SAME_NICKNAME: [[&str; 2]; 2] = [["NICK a\r\nUSER a 0 * :a\r\n", "QUIT\r\n"]; 2];
 
 const CASES: &[Case] = &[
     Case {
@@ -43,6 +48,7 @@ const CASES: &[Case] = &[
         ],
         part: str::to_owned,
         least: 3,
+        runs: RUNS,
     },
     Case {
         program: "redis-server",
@@ -51,6 +57,7 @@ const CASES: &[Case] = &[
         clients: [["INCR k\r\n", "INCR k\r\nQUIT\r\n"], ["INCR k\r\n", "QUIT\r\n"]],
         part: str::to_owned,
         least: 3,
+        runs: RUNS,
     },
     Case {
         program: "memcached",
@@ -76,6 +83,7 @@ const CASES: &[Case] = &[
         ],
         part: str::to_owned,
         least: 3,
+        runs: RUNS,
     },
     Case {
         program: "nginx",
@@ -84,6 +92,27 @@ const CASES: &[Case] = &[
         clients: [["GET / HTTP/1.0\r\n\r\n", ""], ["GET / HTTP/1.0\r\n\r\n", ""]],
         part: body,
         least: 2,
+        runs: RUNS,
+    },
+    // It hears a client again after a second only, so that the nickname is free when the other one comes long after it; this takes its time natively, too.
+    Case {
+        program: "ngircd",
+        package: "ngircd",
+        args: &["-n", "-f", "{root}/ngircd.conf"],
+        clients: SAME_NICKNAME,
+        part: registered,
+        least: 3,
+        runs: [4, 200],
+    },
+    // Without that.
+    Case {
+        program: "ngircd",
+        package: "ngircd",
+        args: &["-n", "-f", "{root}/at-once.conf"],
+        clients: SAME_NICKNAME,
+        part: registered,
+        least: 3,
+        runs: RUNS,
     },
 ];
 
@@ -92,6 +121,13 @@ fn body(said: &str) -> String {
     said.split_once("\r\n\r\n")
         .map_or("", |(_, body)| body)
         .to_owned()
+}
+
+/// Whether it got the nickname: all else tells of the time.
+fn registered(said: &str) -> String {
+    let answers = [(" 001 ", "welcome"), (" 433 ", "in use")];
+    let found = answers.iter().find(|(number, _)| said.contains(number));
+    found.map_or(said, |(_, answer)| answer).to_owned()
 }
 
 /// Says the first text, the second when it has heard something, and returns all that it heard.
@@ -145,6 +181,15 @@ impl Case {
              server {{ listen 127.0.0.1:{port}; location / {{ return 200 \"$connection\\n\"; }} }} }}\n"
         );
         fs::write(root.join("nginx.conf"), nginx)?;
+        let ngircd = format!(
+            "[Global]\nName = irc.example.net\nInfo = test\nListen = 127.0.0.1\nPorts = {port}\nServerUID = root\nServerGID = root\n\
+             [Options]\nDNS = no\nIdent = no\nPAM = no\n"
+        );
+        fs::write(root.join("ngircd.conf"), &ngircd)?;
+        fs::write(
+            root.join("at-once.conf"),
+            ngircd + "[Limits]\nMaxPenaltyTime = 0\n",
+        )?;
         let fill = |text: &&str| {
             text.replace("{port}", &port.to_string())
                 .replace("{root}", &root.display().to_string())
@@ -211,9 +256,10 @@ impl Case {
 fn nothing_else_happens(tracefork: &Tracefork, case: &Case) -> Result<()> {
     let listed = case.listed(tracefork)?;
     ensure!(listed.len() >= case.least, "only {listed:#?}");
+    let [few, many] = case.runs;
     let runs = match std::env::var_os("TRACEFORK_ALL") {
-        Some(_) => 2000,
-        None => 20,
+        Some(_) => many,
+        None => few,
     };
     let session = Session::new()?;
     let args = case.prepare(&session)?;
@@ -239,7 +285,11 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let tracefork = Tracefork::new(command_under_test!());
     let trials = CASES.iter().map(|case| {
-        trial(case.program.to_owned(), &tracefork, move |tracefork| {
+        let name = match case.args.last() {
+            Some(file) if file.ends_with("at-once.conf") => format!("{}_at_once", case.program),
+            _ => case.program.to_owned(),
+        };
+        trial(name, &tracefork, move |tracefork| {
             nothing_else_happens(tracefork, case)
         })
     });

@@ -7,6 +7,7 @@ use tracefork_tests::command_under_test;
 use tracefork_tests::directives::End;
 use tracefork_tests::guests;
 use tracefork_tests::observe::{Invocation, Scratch};
+use tracefork_tests::packages;
 use tracefork_tests::process;
 use tracefork_tests::supervised::{TIME_LIMIT, Tracefork};
 
@@ -113,6 +114,29 @@ fn found_by_walks(source: &str, kind: &str) -> Result<()> {
 fn what_only_a_walk_meets_is_a_violation_that_replays() -> Result<()> {
     found_by_walks("check/freed_text_buggy.c", "use-after-free")?;
     found_by_walks("check/release_acquire_buggy.c", "assert")
+}
+
+/// What its runtime ends a program with is a failed assertion, unless the user has said which statuses are right.
+#[test]
+fn an_uncaught_exception_is_a_violation() -> Result<()> {
+    let invocation = Invocation {
+        program: packages::command("python3", "python3")?,
+        args: ["-c", "assert 1 + 1 == 3, 'the sum'"].map(Into::into).to_vec(),
+        stdin: Vec::new(),
+    };
+    let tracefork = Tracefork::new(command_under_test!());
+    let checked = |options: &[&str]| tracefork.check(&invocation, options, &Scratch::new()?);
+    let plain = checked(&[])?.result;
+    violated(&plain, "assert")?;
+    ensure!(
+        plain["violations"][0]["message"] == "AssertionError: the sum",
+        "{plain}"
+    );
+    for accepted in ["1", "any"] {
+        let result = checked(&["--expect-exit", accepted])?.result;
+        ensure!(result["verdict"] == "ok", "{accepted}: {result}");
+    }
+    violated(&checked(&["--expect-exit", "0"])?.result, "exit")
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A task that runs: all one can do is wait for it, or ask it to stop.
 
 use crate::error::{Error, Result};
+use crate::gate::TRAP_FLAG;
 use crate::regs::{NO_CALL, Regs, SYSCALL_LEN};
 use crate::stop::{self, Status, Stop};
 use crate::stopped::{Position, Stopped};
@@ -75,6 +76,11 @@ impl Running {
         let mut regs = sys::get_regs(self.task.pid)?;
         // The kernel looks at the low half only.
         regs.orig_rax = i64::from(regs.orig_rax as i32) as u64;
+        // The instruction has put the flags into this register, with the one by which we step. The kernel takes that back in the flags only.
+        if regs.r11 & !regs.eflags & TRAP_FLAG != 0 {
+            regs.r11 &= !TRAP_FLAG;
+            sys::set_regs(self.task.pid, &regs)?;
+        }
         let stop = Stop::Seccomp { nr: regs.call() };
         if regs.rip & !(PAGE - 1) == VSYSCALL {
             return self.return_from_vsyscall(stop, regs);

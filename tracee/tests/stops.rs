@@ -102,6 +102,22 @@ fn single_steps() {
 }
 
 #[test]
+fn a_call_that_is_stepped_into_shows_no_trace_of_that() {
+    let guest = Guest::new("void guest(u64 *s) { asm volatile(\"int3\"); exit(getpid() > 0 ? 3 : 4); }");
+    let (task, _) = guest.start_with(&[GETPID], false);
+    let mut task = next(task);
+    assert_eq!(*task.stop(), Stop::Breakpoint);
+    while !matches!(*task.stop(), Stop::Seccomp { .. }) {
+        let Outcome::Stopped(stopped) = outcome(task, Resume::Step) else {
+            panic!("no stop")
+        };
+        task = stopped;
+    }
+    let regs = *task.regs().unwrap();
+    assert_eq!(regs.r11, regs.eflags, "as the instruction leaves them");
+}
+
+#[test]
 fn dropping_a_task_in_any_state_leaves_no_process() {
     let guest = Guest::new("void guest(u64 *s) { getpid(); for (;;) ; }");
     let stopped = guest.start();

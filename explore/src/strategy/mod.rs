@@ -3,10 +3,12 @@
 mod bfs;
 mod by_preemptions;
 mod dfs;
+mod guided;
 mod pct;
 mod random;
 mod straight;
 
+use crate::pairs::Pairs;
 use crate::tree::{NodeId, Tree};
 use crate::{Config, Progress, Reduction, Strategy};
 use rand_chacha::ChaCha8Rng;
@@ -45,7 +47,11 @@ pub(crate) trait Frontier {
     }
 }
 
-pub(crate) fn frontier<'a>(config: &Config, progress: &'a Progress) -> Box<dyn Frontier + 'a> {
+pub(crate) fn frontier<'a>(
+    config: &Config,
+    progress: &'a Progress,
+    pairs: &'a Pairs,
+) -> Box<dyn Frontier + 'a> {
     match config.strategy {
         Strategy::Dfs => {
             // The stack is the path that dynamic reduction looks at.
@@ -56,6 +62,7 @@ pub(crate) fn frontier<'a>(config: &Config, progress: &'a Progress) -> Box<dyn F
         Strategy::Bfs => Box::new(bfs::Bfs::default()),
         Strategy::Straight { .. } => Box::new(straight::Straight::default()),
         Strategy::Random { .. } => Box::new(random::Random::new(config.seed)),
+        Strategy::Walk { .. } => Box::new(guided::Guided::new(config.seed, pairs, progress)),
         Strategy::Pct { depth, steps, .. } => Box::new(pct::Pct::new(config.seed, depth, steps, progress)),
     }
 }

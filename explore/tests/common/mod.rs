@@ -110,6 +110,13 @@ pub struct State2(State);
 
 const OBJECTS: usize = 10;
 
+/// Equal operations stand at the same place, whoever performs them.
+fn place(op: Op) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    op.hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Program {
     pub fn new(threads: Vec<Vec<Op>>) -> Self {
         let state = initial(&threads);
@@ -225,6 +232,7 @@ impl Program {
                     },
                     footprint.clone(),
                 )
+                .placed(place(op))
             };
             menu.choices.extend((0..alternatives).map(candidate));
             if alternatives == 0 {

@@ -5,6 +5,7 @@ use crate::masking::{self, Shown};
 use explore::{Choice, Critical, Effort, Minimised};
 use failure::Failure;
 use session::{Options, Session};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use trace::{Alternative, COLUMNS, End, Finding, Machine, Operation, Step, Trace, Violation};
 
@@ -12,6 +13,15 @@ use trace::{Alternative, COLUMNS, End, Finding, Machine, Operation, Step, Trace,
 pub const EFFORT: u64 = 20_000;
 /// The same for what a walk has met: there are many more schedules, and the least of them is not asked for.
 pub const WALK_EFFORT: u64 = 6_000;
+
+/// Up to so many threads a transition costs about the same.
+const FEW_THREADS: u64 = 10;
+
+/// A transition costs more the more threads there are, so of many threads fewer are executed.
+fn affordable(effort: u64, path: &[Choice]) -> u64 {
+    let threads: BTreeSet<u32> = path.iter().map(|choice| choice.thread).collect();
+    effort * FEW_THREADS / FEW_THREADS.max(threads.len() as u64)
+}
 
 /// A violation with the schedule that shows it best.
 pub struct Counterexample {
@@ -53,7 +63,7 @@ impl Maker<'_> {
                 && (self.is_only || (&other.message, other.thread) == (&violation.message, violation.thread))
         };
         let effort = || Effort {
-            steps: effort,
+            steps: affordable(effort, path),
             ..Effort::default()
         };
         let minimised = explore::minimise(system, path, &same, effort()).map_err(unwrap_failure)?;
@@ -185,7 +195,7 @@ impl Needs {
             alternatives.filter(|&alternative| counts(alternative)).count() as u64
         };
         Self {
-            late_answers: count(&|number| matches!(Alternative::of(number), Some(Alternative::Arrival(_)))),
+            late_answers: count(&Alternative::is_late),
             faults: count(&Alternative::is_fault),
         }
     }

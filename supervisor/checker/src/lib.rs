@@ -7,6 +7,7 @@
 //! - `system.rs`: the program under test as a [`System`](explore::System) that the engine drives
 //! - `properties.rs`: what counts as a violation, and outcomes
 //! - `judge.rs`: what an execution has come to; `recovery.rs`: after a kill or a power failure; `left_files.rs`: in its files
+//! - `runtimes.rs`: what runtimes print of panics and uncaught exceptions
 //! - `rounds.rs`: walks and searches in turn
 //! - `scout/`: which memory threads share without an order, found out before the search
 //! - `stages.rs`: which searches to make where the user leaves it to us
@@ -31,6 +32,7 @@ pub mod properties;
 pub mod recovery;
 pub mod report;
 pub mod rounds;
+pub mod runtimes;
 pub mod scout;
 pub mod stages;
 pub mod suppressions;

@@ -4,6 +4,7 @@ use super::left_files::Contents;
 use super::recovery::Recovered;
 use super::suppressions::Suppressions;
 use crate::report::{self, Outcome, sent_text};
+use crate::runtimes;
 use regex::bytes::Regex;
 use session::{Race, Session, Standstill, place_of};
 use std::collections::BTreeMap;
@@ -89,6 +90,8 @@ fn children(session: &Session) -> Vec<(String, Ended)> {
 #[derive(Clone, Debug, Default)]
 pub struct Properties {
     pub expect_exit: Option<i32>,
+    /// A panic or an uncaught exception may end the program: the user has said which exit statuses are right.
+    pub may_panic: bool,
     pub forbid: Vec<Regex>,
     pub require: Vec<Regex>,
     pub forbid_sent: Vec<Regex>,
@@ -145,6 +148,11 @@ impl Properties {
                 ViolationKind::Exit,
                 format!("exit status {status}, expected {expected}"),
             ));
+        }
+        if let (false, End::Exited(status)) = (self.may_panic, end) {
+            let stderr = escape(&session.model().output.stderr.bytes());
+            let reason = runtimes::ended_by_report(*status, &stderr);
+            found.extend(reason.map(|reason| violation(ViolationKind::Assert, reason)));
         }
         // What is cut off by the environment need not be complete.
         let is_from_outside = matches!(end, End::Killed(_)) && session.crash().is_none();

@@ -4,7 +4,8 @@ use crate::by_preemption::ByPreemption;
 use crate::coverage::Covered;
 use crate::profile::Profiled;
 use crate::recovery::Recovered;
-use crate::scout::Race;
+use crate::scout::{Race, Scout};
+use explore::{Counters, PairCoverage};
 use failure::ExitCode;
 use peers::CacheMode;
 use serde::Serialize;
@@ -44,6 +45,10 @@ pub struct Report {
     pub states: States,
     pub transitions: u64,
     pub executions: u64,
+    pub schedules: Schedules,
+    /// What single schedules have seen that guide themselves, if there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<Sampling>,
     pub max_depth: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoints: Option<Checkpoints>,
@@ -69,6 +74,52 @@ pub struct Report {
     pub peak_rss_bytes: u64,
     pub seed: u64,
     pub version: &'static str,
+}
+
+/// How many schedules it took, by all searches of the check and the walks before them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Schedules {
+    /// Whole ones, and those that were left where they came to a known state or to a limit.
+    pub tried: u64,
+    /// Of these, walks that look for shared memory.
+    pub walks: u64,
+    /// How many there were when the first violation was found, with the one that shows it.
+    pub until_violation: Option<u64>,
+}
+
+impl Schedules {
+    pub fn of(counters: &Counters, scout: &Scout, is_violated: bool) -> Self {
+        let tried = counters.schedules + scout.walks();
+        let by_search = match counters.schedules_to_violation {
+            // What is found when all is explored took all of it.
+            0 => tried,
+            schedules => scout.walks() + schedules,
+        };
+        Self {
+            tried,
+            walks: scout.walks(),
+            until_violation: is_violated.then(|| scout.met_after().unwrap_or(by_search)),
+        }
+    }
+}
+
+/// What walks that guide themselves have seen: orders of two operations that touch the same object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sampling {
+    pub walks: u64,
+    pub pairs: u64,
+    /// In the later half of the walks. The nearer to 0, the less further ones will bring.
+    pub new_pairs_per_thousand_walks: u64,
+}
+
+impl From<PairCoverage> for Sampling {
+    fn from(seen: PairCoverage) -> Self {
+        Self {
+            walks: seen.walks,
+            pairs: seen.pairs,
+            new_pairs_per_thousand_walks: seen.new_per_thousand(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, Serialize)]

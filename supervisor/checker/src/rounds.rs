@@ -3,7 +3,7 @@
 use super::CheckSystem;
 use super::scout::Scout;
 use super::stages;
-use explore::{Config, SearchResult};
+use explore::{Config, Counters, SearchResult};
 use failure::Failure;
 use session::network::Peers;
 use session::{Bounds, Options};
@@ -35,6 +35,7 @@ impl Rounds<'_> {
         if self.is_scouted && !self.has_peers {
             scout.walk(&Peers::nobody());
         }
+        let mut before: Option<Counters> = None;
         for round in 1.. {
             options.watched = scout.watched();
             let bounded = Options {
@@ -51,10 +52,15 @@ impl Rounds<'_> {
                 }
                 !matches!(begins_anew, Ok(false))
             };
-            let Some(result) = stages::run(self.stages, known, |config| search(&bounded, config), between)
+            let Some(mut result) =
+                stages::run(self.stages, known, |config| search(&bounded, config), between)
             else {
                 break;
             };
+            if let Some(before) = &before {
+                stages::count_after(&mut result, before);
+            }
+            before = Some(result.counters);
             if !(begins_anew? || self.finds_more(round, options, scout, &result)?) {
                 return Ok(result);
             }

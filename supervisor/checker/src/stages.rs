@@ -3,9 +3,12 @@
 //! A visited set with sleep sets drops no state, so it suffers where many threads do unrelated things (eight philosophers have millions of states).
 //! Dynamic reduction drops them, one schedule for each order of what conflicts (254 for those philosophers), but it remembers no state, so it
 //! suffers from loops and from many orders that come to the same. Neither can be told from the program. So: a short try of the first, which is the end of it
-//! for small programs; then a longer one of the second. But the second goes on as long as
+//! for small programs; then a try of the second, and a longer one if by its own estimate that is the end of it; then the first again. But the second goes on as long as
 //! most of its paths have an outcome of their own: the first would have to come to all of those ends too, and by more states (a chat server of four clients
 //! has 331 776 outcomes, one for each path of the second, and the first was not done after five million states).
+//!
+//! Before and after the second come a few walks that guide themselves ([`Strategy::Walk`]): a bug that they can find is found before the searches lose themselves, and of
+//! a limited time a third of what is left goes to them before the last search.
 //!
 //! If neither came to an end, the first has a long try, then the second if it looked as if it would end; and if they have no end either the program is large, and what counts is that something can be said of it: the last search goes through all states in the order
 //! of preemptions ([`Strategy::ByPreemptions`]), so that it is known at any time up to how many all schedules are explored. A short look of that kind comes before
@@ -20,26 +23,40 @@
 //!
 //! The bounds are counted in steps, not in time: the same program is explored in the same way everywhere.
 
+mod aside;
+
 use super::CheckSystem;
+use aside::{SHORT, pilot, quick, sample, trial};
 use explore::{
-    Audit, Config, Coverage, Deepened, Dependent, Found, Limit, Limits, Reduction, SearchResult, Strategy,
+    Config, Counters, Coverage, Deepened, Dependent, Found, Limit, Limits, PairCoverage, Reduction,
+    SearchResult, Strategy,
 };
 use std::time::Duration;
 use trace::Violation;
 
-/// Steps of the first try.
-const SHORT: u64 = 4_000;
 /// Steps of the first look in the order of preemptions.
 const LOOK: u64 = 800;
-/// Steps of the dynamic one, if many of its paths come to the same.
+/// Steps of the dynamic one, if many of its paths come to the same: a try, after which there is an estimate of how many it takes in all, ...
+const TRY: u64 = 6_000;
+/// ... and as many as it has if it comes to its end within them, by that estimate.
 const LONG: u64 = 30_000;
-/// The same for a program with peers. What they are told is part of an outcome, so it shows early whether paths differ. (The alphabet client, connections times
+/// The same, once, for a program with peers. What they are told is part of an outcome, so it shows early whether paths differ. (The alphabet client, connections times
 /// messages: 4 x 2 takes 883 steps and 421 265 with states, 2 x 5 takes 26 051 and 6 152.)
 const LONG_WITH_PEERS: u64 = 2_000;
+/// Steps of the second try of the first kind. So what the search that suits the program takes is at most a few times exceeded, whichever that is.
+const MORE: u64 = 20_000;
 /// Steps of the dynamic one at its second try, which it has if by its own estimate it comes to its end within them.
 const WITHIN_REACH: u64 = 240_000;
-/// Steps of the second try of the first kind.
+/// Steps of the third try of the first kind.
 const LONGER_STILL: u64 = 120_000;
+/// Walks that guide themselves, and their steps at most: a few early, and more where dynamic reduction did not come to its end.
+const SAMPLE: (u64, u64) = (32, 12_000);
+const SAMPLE_WITH_PEERS: (u64, u64) = (8, 1_000);
+const LARGER_SAMPLE: (u64, u64) = (2_000, 60_000);
+const LARGER_SAMPLE_WITH_PEERS: (u64, u64) = (100, 10_000);
+/// How long such a walk may be where schedules are not known to end, or known to have none.
+const LONG_WALK: u32 = 40_000;
+const ENDLESS_WALK: u32 = 2_000;
 /// A path of dynamic reduction that is longer is in a loop, as a rule, see [`Past::bound_depth`].
 const DEEP: u32 = 5_000;
 /// The same if the pilot had no end either: then most paths have none.
@@ -47,8 +64,6 @@ const DEEP_ENDLESS: u32 = 500;
 
 /// A search in which no path has ended after so many steps is interrupted by a pilot.
 const ENDLESS: u64 = 1_000;
-/// Steps of the pilot. One that is longer has no end, for all we know.
-const PILOT: u64 = 40_000;
 /// The first depth of a search: if paths have an end, and if not, as far as is known.
 const FIRST_DEPTH: u32 = 1_000;
 const FIRST_DEPTH_ENDLESS: u32 = 128;
@@ -58,9 +73,6 @@ const LONGER: u32 = 4;
 /// A stage that others follow has this part of the time that is left.
 const SHARE: u32 = 3;
 
-/// Walks, and their steps at most, that are made before a search with dynamic reduction, see [`explore::Audit`].
-const WALKS: u64 = 16;
-const TRIAL: u64 = 1_000;
 /// Searches that may end by having learned something, before one is made without reduction.
 const ROUNDS: u32 = 8;
 
@@ -97,21 +109,11 @@ pub fn plan(config: &Config, asking: Asking) -> Vec<Config> {
     if !is_free {
         return vec![config.clone()];
     }
-    let short = Config {
-        limits: Limits {
-            steps: Some(SHORT),
-            ..config.limits.clone()
-        },
-        ..config.clone()
-    };
-    let stateless = Config {
+    let stateless = |repetition: u64| Config {
         hash: false,
         jobs: 1,
         limits: Limits {
-            repetition: Some(match asking {
-                Asking::Nobody => LONG,
-                Asking::Once | Asking::EachTime => LONG_WITH_PEERS,
-            }),
+            repetition: Some(repetition),
             ..config.limits.clone()
         },
         ..config.clone()
@@ -120,9 +122,9 @@ pub fn plan(config: &Config, asking: Asking) -> Vec<Config> {
         strategy: Strategy::ByPreemptions,
         ..config.clone()
     };
-    let middle = Config {
+    let stateful = |steps: u64| Config {
         limits: Limits {
-            steps: Some(LONGER_STILL),
+            steps: Some(steps),
             ..config.limits.clone()
         },
         ..config.clone()
@@ -140,9 +142,24 @@ pub fn plan(config: &Config, asking: Asking) -> Vec<Config> {
             repetition: None,
             ..config.limits.clone()
         },
-        ..stateless.clone()
+        ..stateless(LONG)
     };
-    vec![short, look, stateless, middle, again, in_order]
+    let (few, more) = match asking {
+        Asking::Nobody => (SAMPLE, LARGER_SAMPLE),
+        Asking::Once | Asking::EachTime => (SAMPLE_WITH_PEERS, LARGER_SAMPLE_WITH_PEERS),
+    };
+    let few = sample(config, few.0, Some(few.1), 0);
+    let more = sample(config, more.0, Some(more.1), 1);
+    let mut stages = vec![stateful(SHORT), look, few];
+    stages.extend(match asking {
+        Asking::Nobody => vec![stateless(TRY), stateless(LONG), stateful(MORE)],
+        Asking::Once | Asking::EachTime => vec![stateless(LONG_WITH_PEERS)],
+    });
+    stages.extend([more, stateful(LONGER_STILL), again]);
+    // Of limited time a share, before a search that will hardly end.
+    stages.extend(config.limits.time.map(|_| sample(config, u64::MAX, None, 2)));
+    stages.push(in_order);
+    stages
 }
 
 /// Makes the searches of a plan. What the last one says counts; its outcomes and violations are joined by those of the others, which are as real.
@@ -159,7 +176,8 @@ pub fn run(
         if !is_last && (so_far.is_beyond(stage) || so_far.is_hopeless(stage)) {
             continue;
         }
-        if stage.plan().reduction == Reduction::Dpor {
+        // Once is enough: they would be the same walks.
+        if stage.plan().reduction == Reduction::Dpor && so_far.estimate.is_none() {
             let mut result = search(so_far.ready(&trial(stage), is_last));
             // Found by chance; the search itself is to find it in its own order, if it can.
             so_far.by_chance.append(&mut result.violations);
@@ -261,6 +279,14 @@ impl Past {
 
     /// Sets how deep a search goes at first, and whether it is to be interrupted for a pilot.
     fn bound_depth(&self, config: &mut Config, deeper: u32) {
+        if matches!(config.strategy, Strategy::Walk { .. }) && config.limits.depth.is_none() {
+            config.limits.depth = Some(match self.pilot {
+                Some(Some(length)) => LONG_WALK.max(length.saturating_mul(LONGER)),
+                Some(None) => ENDLESS_WALK,
+                None => LONG_WALK,
+            });
+            return;
+        }
         if !matches!(config.strategy, Strategy::Dfs | Strategy::ByPreemptions)
             || config.limits.depth.is_some()
         {
@@ -288,7 +314,7 @@ impl Past {
     /// Did dynamic reduction not come to its end, and would not with more steps either?
     fn is_hopeless(&self, stage: &Config) -> bool {
         let is_again = stage.plan().reduction == Reduction::Dpor && self.estimate.is_some();
-        is_again && self.estimate > stage.limits.steps
+        is_again && self.estimate > stage.limits.steps.or(stage.limits.repetition)
     }
 
     /// Is one path too long for what a stage is meant for?
@@ -325,51 +351,6 @@ impl Past {
             }
         }
         Some(result)
-    }
-}
-
-/// Random walks that find out which operations do more than they announce.
-fn trial(config: &Config) -> Config {
-    Config {
-        strategy: Strategy::Random { walks: Some(WALKS) },
-        audit: Audit::Only,
-        jobs: 1,
-        max_violations: None,
-        limits: Limits {
-            steps: Some(TRIAL),
-            ..config.limits.clone()
-        },
-        ..config.clone()
-    }
-}
-
-/// A violation is known: the search may show it in its own order, and more simply, if that does not take long.
-fn quick(config: &Config) -> Config {
-    let steps = config.limits.steps.map_or(SHORT, |steps| steps.min(SHORT));
-    Config {
-        limits: Limits {
-            steps: Some(steps),
-            ..config.limits.clone()
-        },
-        ..config.clone()
-    }
-}
-
-/// One schedule to its end.
-fn pilot(config: &Config) -> Config {
-    Config {
-        strategy: Strategy::Straight { walks: 1 },
-        hash: false,
-        jobs: 1,
-        bound_preemptions: None,
-        audit: Audit::Off,
-        limits: Limits {
-            steps: Some(PILOT),
-            repetition: None,
-            depth: None,
-            ..config.limits.clone()
-        },
-        ..config.clone()
     }
 }
 
@@ -412,9 +393,25 @@ fn join(result: &mut Result, before: Result) {
     }
     add_violations(result, before.violations);
     result.elapsed += before.elapsed;
+    count_after(result, &before.counters);
+    let walks = |pairs: &Option<PairCoverage>| pairs.map_or(0, |pairs| pairs.walks);
+    if walks(&before.pairs) > walks(&result.pairs) {
+        result.pairs = before.pairs;
+    }
     if !is_complete {
         result.deepened = further(before.deepened, result.deepened);
     }
+}
+
+/// Adds the schedules of a search that came before.
+pub fn count_after(result: &mut Result, before: &Counters) {
+    let counters = &mut result.counters;
+    counters.schedules_to_violation = match (before.schedules_to_violation, counters.schedules_to_violation) {
+        (0, 0) => 0,
+        (0, later) => before.schedules + later,
+        (earlier, _) => earlier,
+    };
+    counters.schedules += before.schedules;
 }
 
 /// Which of two searches of the same program has come further in the order of preemptions.
@@ -454,7 +451,11 @@ mod tests {
             [
                 (true, Some(SHORT), None),
                 (true, Some(LOOK), None),
+                (false, Some(SAMPLE.1), None),
+                (false, None, Some(TRY)),
                 (false, None, Some(LONG)),
+                (true, Some(MORE), None),
+                (false, Some(LARGER_SAMPLE.1), None),
                 (true, Some(LONGER_STILL), None),
                 (false, Some(WITHIN_REACH), None),
                 (true, None, None)
@@ -464,7 +465,19 @@ mod tests {
             strategy: Strategy::ByPreemptions,
             ..Config::default()
         };
-        assert_eq!(stages[5], in_order);
+        assert_eq!(stages.last(), Some(&in_order));
+        let hurried = Config {
+            limits: Limits {
+                time: Some(Duration::from_secs(9)),
+                ..Limits::default()
+            },
+            ..Config::default()
+        };
+        let stages = plan(&hurried, Asking::Nobody);
+        let is_sample = |stage: &&Config| matches!(stage.strategy, Strategy::Walk { .. });
+        assert_eq!(stages.iter().filter(is_sample).count(), 3);
+        let before_the_last = &stages[stages.len() - 2];
+        assert!(is_sample(&before_the_last) && before_the_last.limits.steps.is_none());
         let asked_each_time = plan(&Config::default(), Asking::EachTime);
         assert_eq!(asked_each_time, [Config::default()]);
     }

@@ -286,6 +286,7 @@ fn fault_footprint(session: &Session, thread: Tid, alternative: Alternative) -> 
     match alternative {
         Alternative::Fault(Fault::Reset | Fault::NoMemory) => Footprint::global(),
         Alternative::Fault(_) => session.footprint(thread).and_write(BUDGET),
+        Alternative::Rest => Footprint::default(),
         // Time passes for all threads, and what comes from outside comes to all.
         _ => Footprint::global(),
     }
@@ -322,7 +323,9 @@ impl System for CheckSystem {
                 Pending::Call(_) | Pending::Return(_)
             );
             let site = session.site(tid).filter(|_| !(has_peers && is_call));
-            Candidate::new(Choice::of(tid), session.footprint(tid)).at(site)
+            Candidate::new(Choice::of(tid), session.footprint(tid))
+                .placed(session.standing_at(tid).unwrap_or_default())
+                .at(site)
         };
         let running =
             last.filter(|tid| enabled.contains(tid) && session.model().thread(*tid).idle_yields == 0);
@@ -344,9 +347,18 @@ impl System for CheckSystem {
             });
             choices.extend([first.clone()].into_iter().chain(others));
         }
-        if may_fail {
-            let hazards = session.hazards(plan).into_iter();
-            choices.extend(hazards.map(|(thread, alternative)| {
+        let mut outside = match may_fail {
+            true => session.hazards(plan),
+            false => Vec::new(),
+        };
+        if session.clients_may_wait() {
+            outside.push((ENVIRONMENT, Alternative::Later));
+        }
+        if session.rests() {
+            outside.push((ENVIRONMENT, Alternative::Rest));
+        }
+        if !outside.is_empty() {
+            choices.extend(outside.into_iter().map(|(thread, alternative)| {
                 let choice = Choice {
                     thread,
                     alternative: alternative.number(),
@@ -390,6 +402,7 @@ impl System for CheckSystem {
         let foreign = session.foreign_unlock(thread);
         let is_alone = session.model().threads.len() == 1;
         let at_rest = session.footprint_at_rest(thread);
+        let counted = session.counted_threads(thread);
         let pending = session.model().threads.get(&thread).map(|thread| &thread.pending);
         let is_thread_end = matches!(pending, Some(Pending::Call(call)) if call.sysno == Sysno::exit);
         session.step_as(choice.thread, choice.alternative)?;
@@ -409,6 +422,10 @@ impl System for CheckSystem {
         if session.model().clock.now() != time || session.took_memory() || session.residents_launched() {
             // Time passed for everybody; memory is gone for everybody.
             report.performed = Some(announced.clone().and_global());
+        }
+        let touched = report.performed.as_ref().unwrap_or(&announced);
+        if let Some(touched) = session.and_counted_out(thread, counted, touched) {
+            report.performed = Some(touched);
         }
         match session.end().cloned() {
             Some(end) => {

@@ -27,7 +27,7 @@ pub fn report(
     }
     if counters.executions == 0 && verdict == Verdict::Incomplete {
         notes.push(format!(
-            "no schedule ended within {} steps: raise the limits, cut paths with --max-depth, or sample whole schedules with --search random",
+            "no schedule ended within {} steps: raise the limits, cut paths with --max-depth, or sample whole schedules with --search walk",
             counters.max_depth
         ));
     }
@@ -40,6 +40,7 @@ pub fn report(
         },
         transitions: counters.transitions,
         executions: counters.executions,
+        sampling: result.pairs.map(report::Sampling::from),
         max_depth: counters.max_depth,
         checkpoints: Some(report::Checkpoints {
             backend,

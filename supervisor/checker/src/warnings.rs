@@ -2,30 +2,21 @@
 
 use crate::counterexample::Counterexample;
 use crate::report::Outcome;
+use crate::runtimes;
 use crate::scout::Race;
 
-/// What runtimes print when something went wrong, and what it is.
-const REPORTS: [(&str, &str); 8] = [
-    ("panicked at ", "a Rust panic"),
-    ("Traceback (most recent call last)", "a Python exception"),
-    ("fatal error: all goroutines are asleep", "a Go panic"),
-    (" [running]:", "a Go panic"),
-    ("Exception in thread ", "a Java exception"),
-    ("Sanitizer: ", "a report of a sanitizer"),
-    ("runtime error: ", "a runtime error"),
-    (
-        "terminated with exception (report_on_exception",
-        "a Ruby exception",
-    ),
-];
-
-/// How the program fails by itself, as far as nobody has said what is expected of it.
+/// How the program fails by itself, as far as nobody has said what is expected of it. What a runtime has ended is a violation already.
 pub fn of_outcomes(outcomes: &[Outcome]) -> Vec<String> {
     let mut lines = Vec::new();
+    let is_violation = |outcome: &Outcome| {
+        let status = outcome.exit.unwrap_or_default();
+        runtimes::ended_by_report(status, &outcome.stderr).is_some()
+    };
+    let others = || outcomes.iter().filter(|outcome| !is_violation(outcome));
     let failed = |outcome: &&Outcome| outcome.exit.is_some_and(|status| status != 0);
-    if let Some(first) = outcomes.iter().find(failed) {
+    if let Some(first) = others().find(failed) {
         let status = first.exit.unwrap_or_default();
-        let how_often = match outcomes.iter().filter(failed).count() {
+        let how_often = match others().filter(failed).count() {
             count if count == outcomes.len() => "in every outcome".to_owned(),
             count => format!("in {count} of {} outcomes", outcomes.len()),
         };
@@ -33,25 +24,17 @@ pub fn of_outcomes(outcomes: &[Outcome]) -> Vec<String> {
             "the program ends with a status other than 0 (such as {status}) {how_often}: --expect-exit 0 makes that a violation, --expect-exit any accepts it"
         ));
     }
-    lines.extend(of_output(outcomes));
+    lines.extend(of_output(others()));
     lines
 }
 
 /// What runtimes have said of failures, whatever the status was.
-pub fn of_output(outcomes: &[Outcome]) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (sign, what) in REPORTS {
-        let shows = |text: &str| text.contains(sign);
-        let said = outcomes
-            .iter()
-            .flat_map(|outcome| [&outcome.stderr, &outcome.stdout]);
-        if let Some(text) = said.into_iter().find(|text| shows(text)) {
-            let line = text.lines().find(|line| shows(line)).unwrap_or_default();
-            lines.push(format!("the output shows {what}: {}", line.trim()));
-        }
-    }
-    lines.dedup();
-    lines
+pub fn of_output<'a>(outcomes: impl Iterator<Item = &'a Outcome> + Clone) -> Vec<String> {
+    let said = outcomes.flat_map(|outcome| [outcome.stderr.as_str(), outcome.stdout.as_str()]);
+    let reports = runtimes::reports(said).into_iter();
+    reports
+        .map(|(what, line)| format!("the output shows {what}: {line}"))
+        .collect()
 }
 
 /// A violation that takes more preemptions than were asked for.
@@ -115,6 +98,13 @@ mod tests {
         assert!(of_outcomes(&[outcome(0, "")]).is_empty());
         assert!(of_outcomes(&[outcome(2, "")])[0].contains("(such as 2) in every outcome"));
         assert!(of_outcomes(&[outcome(0, ""), outcome(2, "")])[0].contains("in 1 of 2 outcomes"));
+        assert!(
+            of_outcomes(&[
+                outcome(0, ""),
+                outcome(101, "thread 'main' panicked at a.rs:1:1:\nno")
+            ])
+            .is_empty()
+        );
     }
 
     #[test]

@@ -137,24 +137,28 @@ impl<'a> Module<'a> {
             .map(|symbol| symbol.st_value)
     }
 
+    /// Where glibc counts the threads that have not come to their end: the one that finds it is the last ends the process.
+    pub fn thread_count(&self) -> Option<u64> {
+        self.variable("__nptl_nthreads")
+    }
+
     /// The standard streams, in the C library or in an executable that brings it along.
     pub fn streams(&self) -> Option<Streams> {
-        let address = |wanted: &str| {
-            let dynamic = self
-                .elf
-                .dynsyms
-                .iter()
-                .map(|symbol| (symbol, &self.elf.dynstrtab));
-            let linked = self.elf.syms.iter().map(|symbol| (symbol, &self.elf.strtab));
-            dynamic
-                .chain(linked)
-                .find(|(symbol, names)| symbol.st_value != 0 && names.get_at(symbol.st_name) == Some(wanted))
-                .map(|(symbol, _)| symbol.st_value)
-        };
         Some(Streams {
-            stdin: address("_IO_2_1_stdin_")?,
-            stdout: address("_IO_2_1_stdout_")?,
+            stdin: self.variable("_IO_2_1_stdin_")?,
+            stdout: self.variable("_IO_2_1_stdout_")?,
         })
+    }
+
+    /// The link-time address of a variable that is defined here.
+    fn variable(&self, wanted: &str) -> Option<u64> {
+        let dynamic = self.elf.dynsyms.iter();
+        let dynamic = dynamic.map(|symbol| (symbol, &self.elf.dynstrtab));
+        let linked = self.elf.syms.iter().map(|symbol| (symbol, &self.elf.strtab));
+        dynamic
+            .chain(linked)
+            .find(|(symbol, names)| symbol.st_value != 0 && names.get_at(symbol.st_name) == Some(wanted))
+            .map(|(symbol, _)| symbol.st_value)
     }
 
     /// Hidden versions of the condition variable functions (`GLIBC_2.2.5`) take a pointer to a pointer and call the

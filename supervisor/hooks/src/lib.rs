@@ -151,6 +151,8 @@ pub struct ModulePlan {
     pub swept: usize,
     /// Link-time addresses of the C library's standard streams, if this module has them.
     pub streams: Option<Streams>,
+    /// The same for the variable in which glibc counts threads.
+    pub thread_count: Option<u64>,
     /// What it tells of library functions that access memory, where loads and stores are looked for.
     pub library: LibraryEntries,
 }

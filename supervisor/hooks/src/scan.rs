@@ -43,6 +43,7 @@ pub fn scan_bytes(bytes: &[u8], role: ModuleRole, mode: Preempt) -> Result<Modul
     let mut plan = ModulePlan {
         span: module.span(),
         streams: module.streams(),
+        thread_count: module.thread_count(),
         ..ModulePlan::default()
     };
     let sync = if mode == Preempt::Syscall {

@@ -10,7 +10,7 @@ use syscall_model::channels::ChannelId;
 use syscall_model::channels::socket::Link;
 use syscall_model::net::flight::{Cargo, Thing};
 use syscall_model::net::observe::{self, Landing, Way};
-use syscall_model::{Pending, Tid, WaitFor};
+use syscall_model::{Pending, Tid, WaitFor, Wake};
 
 /// The number of an alternative, by its place in the list. The first, that all has arrived, has the number of operations without alternatives.
 fn number(index: usize) -> u32 {
@@ -23,8 +23,20 @@ fn number(index: usize) -> u32 {
 impl Session {
     /// The alternatives that the next operation of a thread has, by number. Just one if it cannot tell.
     pub fn alternatives(&self, tid: Tid) -> Vec<u32> {
-        let count = self.ways(tid).len().max(1);
+        let count = match self.may_break_in(tid) {
+            true => 2,
+            false => self.ways(tid).len().max(1),
+        };
         (0..count).map(number).collect()
+    }
+
+    /// A signal is to be delivered to a thread whose call would wait if nothing had arrived: it came before the call, which is made afterwards, or broke into it.
+    fn may_break_in(&self, tid: Tid) -> bool {
+        let thread = self.model.thread(tid);
+        matches!(thread.pending, Pending::Call(_))
+            && self.model.deliverable(tid).is_some()
+            && thread.wait.is_some()
+            && self.only_arrivals_help(tid)
     }
 
     /// What may have arrived when this thread performs its operation.
@@ -40,13 +52,38 @@ impl Session {
         let Some(context) = self.contexts.get(&tid) else {
             return Vec::new();
         };
-        if let Some(observation) = &context.observes {
-            return observe::ways(&self.model, observation);
-        }
-        match (&context.look, thread.wait.as_ref().map(|wait| &wait.on)) {
-            (Some(WaitFor::Ready(on)), _) => observe::ways_to_be_ready(&self.model, tid, on, true),
-            (None, Some(WaitFor::Ready(on))) => observe::ways_to_be_ready(&self.model, tid, on, false),
+        let wait = thread.wait.as_ref().map(|wait| &wait.on);
+        let mut ways = match (&context.observes, &context.look, wait) {
+            (Some(observation), _, _) => observe::ways(&self.model, observation),
+            (None, Some(WaitFor::Ready(on)), _) => observe::ways_to_be_ready(&self.model, tid, on, true),
+            (None, None, Some(WaitFor::Ready(on))) => observe::ways_to_be_ready(&self.model, tid, on, false),
             _ => Vec::new(),
+        };
+        if !ways.is_empty() && self.model.woken_by_what_is_there(tid) == Some(Wake::TimedOut) {
+            ways.extend(observe::too_late(&self.model, &ways));
+        }
+        ways
+    }
+
+    /// Would time pass if it were not for clients that have yet to come? They may as well come after that.
+    pub fn clients_may_wait(&self) -> bool {
+        if self.ended.is_some() || self.model.channels.flights().is_empty() {
+            return false;
+        }
+        let now = self.model.clock.now();
+        let passes = self.model.next_deadline().is_some_and(|deadline| deadline > now);
+        passes && self.able().all(|tid| self.awaits_only_newcomers(tid))
+    }
+
+    fn awaits_only_newcomers(&self, tid: Tid) -> bool {
+        let wait = self.model.thread(tid).wait.as_ref().map(|wait| &wait.on);
+        match wait {
+            Some(WaitFor::Ready(on)) => {
+                self.model.deliverable(tid).is_none()
+                    && self.model.woken_by_what_is_there(tid).is_none()
+                    && observe::only_newcomers_may_come(&self.model, on)
+            }
+            _ => false,
         }
     }
 
@@ -96,6 +133,11 @@ impl Session {
     /// Lets arrive what arrives by this alternative.
     pub(super) fn arrive(&mut self, tid: Tid, alternative: u32) -> Result<(), Failure> {
         self.arrived = None;
+        self.breaks_in = alternative == number(1) && self.may_break_in(tid);
+        if self.breaks_in {
+            self.arrived = Some("nothing had arrived when the signal came".to_owned());
+            return Ok(());
+        }
         let ways = self.ways(tid);
         let index = (0..ways.len()).find(|&index| number(index) == alternative);
         let Some(index) = index else {

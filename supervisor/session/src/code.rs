@@ -68,6 +68,7 @@ pub struct Code {
     withdrawn: Arc<BTreeMap<u64, areas::Withdrawn>>,
     modules: Arc<Vec<Module>>,
     streams: Streams,
+    thread_count: Option<u64>,
     /// Are there, or were there, several threads?
     armed: bool,
 }
@@ -95,6 +96,7 @@ impl Code {
             withdrawn: Arc::default(),
             modules: Arc::default(),
             streams: Streams::default(),
+            thread_count: None,
             armed: false,
         }
     }
@@ -106,6 +108,7 @@ impl Code {
         self.withdrawn = Arc::default();
         self.modules = Arc::default();
         self.streams = Streams::default();
+        self.thread_count = None;
         self.armed = false;
     }
 
@@ -153,6 +156,11 @@ impl Code {
     /// Where the C library's standard streams are.
     pub fn streams(&self) -> Streams {
         self.streams
+    }
+
+    /// Where glibc counts threads, if there are, or were, several.
+    pub fn thread_count(&self) -> Option<u64> {
+        self.thread_count.filter(|_| self.armed)
     }
 
     pub fn modules(&self) -> &[Module] {
@@ -237,6 +245,9 @@ impl Code {
                 stdin: streams.stdin.wrapping_add(bias),
                 stdout: streams.stdout.wrapping_add(bias),
             };
+        }
+        if let Some(count) = plan.thread_count {
+            self.thread_count = Some(count.wrapping_add(bias));
         }
         let run_time = |site: &Site| site.vaddr.wrapping_add(bias);
         let sites: Vec<Site> = plan

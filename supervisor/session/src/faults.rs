@@ -31,7 +31,8 @@ impl Session {
             return Vec::new();
         }
         let mut found = Vec::new();
-        if plan.timeout {
+        // What runs out by itself has done so before all came to rest.
+        if plan.timeout && !self.rests() {
             let timed = self.timed_waits().into_iter();
             found.extend(timed.map(|tid| (tid, Alternative::Timeout)));
         }
@@ -65,6 +66,8 @@ impl Session {
         match alternative {
             Alternative::Plain | Alternative::Arrival(_) => self.enabled().contains(&tid),
             Alternative::Timeout => self.timed_waits().contains(&tid),
+            Alternative::Later => tid == ENVIRONMENT && self.clients_may_wait(),
+            Alternative::Rest => tid == ENVIRONMENT && self.rests(),
             Alternative::Fault(fault) => self.faults_of(tid, fault.kind()).contains(&fault),
             Alternative::Mishap(what) => {
                 tid == ENVIRONMENT && self.ended.is_none() && self.somebody_receives_at(what.socket)
@@ -187,6 +190,7 @@ impl Session {
                 })?;
                 self.ended = Some(End::Killed(libc::SIGKILL));
             }
+            Alternative::Rest => self.ended = self.resting.take(),
             Alternative::Mishap(what) => {
                 if let Some((key, place)) = faults::whose(&self.model, what) {
                     self.network.mishap(&key, place, what.mishap);
@@ -209,6 +213,7 @@ impl Session {
             operation: match alternative {
                 Alternative::Signal(number) => Operation::SignalFromOutside { number },
                 Alternative::Power(_) => Operation::PowerFails,
+                Alternative::Rest => Operation::Rests,
                 Alternative::Mishap(what) => Operation::Mishap {
                     what: what.mishap.words().to_owned(),
                 },

@@ -3,19 +3,70 @@
 use super::context::HookOp;
 use super::{Context, Session, TaskMemory};
 use explore::Footprint;
-use hooks::{SiteKind, SyncFn};
+use hooks::{GuestMemory, SiteKind, SyncFn};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use syscall_model::channels::{ChannelId, held_beside, mqueue};
 use syscall_model::processes::Pid;
 use syscall_model::table::{self, Reach};
-use syscall_model::{Access, Call, Model, Object, Pending, Sysno, Tid, Touch};
+use syscall_model::{Access, Call, Model, Object, Pending, Sysno, Thread, Tid, Touch};
 use xxhash_rust::xxh3::Xxh3;
 
 /// What the process would exit with if its threads end one by one.
 const LAST_STATUS: u64 = 0x7374_6174_7573_0001;
 
+/// glibc's count of the threads of a process: as the other threads see it, and as the first one does.
+const THREADS_LEFT: u64 = 0x7374_6174_7573_0002;
+const FIRST_IS_LEFT: u64 = 0x7374_6174_7573_0003;
+
 impl Session {
+    /// How many threads glibc counts in the process of this one; `None` if it had no second thread, or is not glibc's.
+    pub fn counted_threads(&self, tid: Tid) -> Option<u32> {
+        let space = self.space_of(tid);
+        let address = space.code.thread_count()?;
+        TaskMemory::new(space.task.as_ref()?).read_u32(address)
+    }
+
+    /// What a step has touched in which a thread came to its end, if it did: `before` is what was counted before it.
+    ///
+    /// A thread that ends counts itself out, in code that is no operation, and the one that was the last to do so ends the process. So who is last
+    /// matters, and the order in which the others were counted out does not: they look at the count. The last but one decides which is
+    /// the last, so it changes it. As a rule the last but one are all threads but the first one, which never counts itself
+    /// out unless it calls `pthread_exit`: so with the first one it has an object of its own, which the other threads do not touch. **Why this is enough**: two ends do
+    /// not commute only if no other thread is left. Of these two, one is counted out as the last but one: if the first thread is left, it changes `FIRST_IS_LEFT`, which every end of
+    /// the first thread looks at; else it changes `THREADS_LEFT`, which all ends look at.
+    pub fn and_counted_out(&self, tid: Tid, before: Option<u32>, footprint: &Footprint) -> Option<Footprint> {
+        let left = self.counted_threads(tid)?;
+        if before != left.checked_add(1) {
+            return None;
+        }
+        let process = self.model.process_of(tid)?;
+        let names = self.names(tid);
+        let is_first = tid == process;
+        let has_ended =
+            |thread: &Thread| matches!(&thread.pending, Pending::Call(call) if call.sysno == Sysno::exit);
+        let first_is_left = !is_first
+            && self
+                .model
+                .find_thread(process)
+                .is_some_and(|first| !has_ended(first));
+        let access = |decides: bool| {
+            if decides {
+                explore::Access::Write
+            } else {
+                explore::Access::Read
+            }
+        };
+        let decides = left <= 1;
+        let mut touched = footprint
+            .clone()
+            .and(names.slot(THREADS_LEFT), access(decides && !first_is_left));
+        if is_first || (decides && first_is_left) {
+            touched = touched.and(names.slot(FIRST_IS_LEFT), access(decides));
+        }
+        Some(touched)
+    }
+
     /// The footprint of what this thread does next, up to its next parking point.
     pub fn footprint(&self, tid: Tid) -> Footprint {
         let footprint = self.footprint_of(tid, |_| true);
@@ -163,11 +214,18 @@ impl Session {
     /// None for a thread that is about to end. There is no code of the program in that step, so its footprint is all there is to it. And others do look
     /// whether it has ended before they wait for that (`pthread_join`), or do not park where they are alone: which leads to other states, but nowhere else.
     pub fn site(&self, tid: Tid) -> Option<u64> {
+        match &self.model.thread(tid).pending {
+            Pending::Call(call) if call.sysno == Sysno::exit => None,
+            _ => self.standing_at(tid),
+        }
+    }
+
+    /// The same for any thread.
+    pub fn standing_at(&self, tid: Tid) -> Option<u64> {
         let context = self.contexts.get(&tid)?;
         let hook = context.hook.as_ref();
         let kind = match &self.model.thread(tid).pending {
             Pending::Start => 0,
-            Pending::Call(call) if call.sysno == Sysno::exit => return None,
             Pending::Call(call) => 1 + call.sysno as u64,
             Pending::Created(_) => u64::MAX - 1,
             Pending::Hook(_) | Pending::Return(_) | Pending::Spin | Pending::Running => u64::MAX,

@@ -7,6 +7,7 @@ use super::Session;
 use failure::Failure;
 use peers::PeerState;
 use syscall_model::clock::{Clock, Nanos};
+use syscall_model::faults::Faults;
 use syscall_model::net::{Network, mirror};
 use syscall_model::{Thread, Tid, WaitFor};
 use trace::End;
@@ -55,7 +56,8 @@ impl Session {
     /// After a transition: if nobody can move, or all who can only yield, time passes; if that does not help
     /// either, the execution has ended.
     pub(super) fn settle(&mut self) -> Result<(), Failure> {
-        while self.ended.is_none() {
+        self.resting = None;
+        while self.ended.is_none() && self.resting.is_none() {
             self.residents_go_on()?;
             if self.ended.is_some() {
                 break;
@@ -85,9 +87,10 @@ impl Session {
                 continue;
             }
             match deadline {
-                Some(_) if able.is_empty() && self.has_been_quiet()? => self.ended = Some(End::Idle),
+                Some(_) if able.is_empty() && self.has_been_quiet()? => self.come_to_rest(End::Idle),
                 Some(deadline) => self.pass_time(deadline),
-                None if able.is_empty() && self.model.awaits_clients() => self.ended = Some(End::Idle),
+                None if able.is_empty() && self.model.awaits_clients() => self.come_to_rest(End::Idle),
+                None if able.is_empty() => self.come_to_rest(End::Deadlock),
                 None if able
                     .iter()
                     .all(|tid| self.contexts.get(tid).is_some_and(|c| c.spins)) =>
@@ -102,6 +105,19 @@ impl Session {
             self.network.hang_up(&self.model)?;
         }
         Ok(())
+    }
+
+    /// Nobody will move by himself. That is the end, unless something may come from outside: then it is for the search to say.
+    fn come_to_rest(&mut self, end: End) {
+        match self.options.faults.calls.intersects(Faults::FROM_OUTSIDE) {
+            true => self.resting = Some(end),
+            false => self.ended = Some(end),
+        }
+    }
+
+    /// Would this be the end if nothing came from outside?
+    pub fn rests(&self) -> bool {
+        self.resting.is_some()
     }
 
     /// The first process has ended, and those that it left behind do nothing more, as they are meant to: its end is the end. A process that waits for

@@ -203,6 +203,8 @@ pub struct Session {
     busy: u32,
     options: Options,
     ended: Option<End>,
+    /// Nobody can move, which is the end if nothing comes from outside.
+    resting: Option<End>,
     /// How the first process ended, if others live on.
     first_ended: Option<End>,
     /// How the others ended.
@@ -221,6 +223,8 @@ pub struct Session {
     chosen: Option<syscall_model::faults::Fault>,
     /// What has arrived for the transition under way, in words, where that was a choice.
     arrived: Option<String>,
+    /// The signal that the thread takes now has come while its call waited for what is on its way.
+    breaks_in: bool,
     watched: watchdog::Entry,
     /// Threads that waited for each other's locks before the last step.
     stuck_before: Vec<Standstill>,
@@ -280,6 +284,7 @@ impl Session {
             busy: 0,
             options,
             ended: None,
+            resting: None,
             first_ended: None,
             ended_children: Vec::new(),
             left_behind: BTreeSet::new(),
@@ -290,6 +295,7 @@ impl Session {
             debug: debug::Debug::default(),
             chosen: None,
             arrived: None,
+            breaks_in: false,
             watched: watchdog::Entry::default(),
             stuck_before: Vec::new(),
             events: Vec::new(),

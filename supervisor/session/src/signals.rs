@@ -93,7 +93,7 @@ impl Session {
             // What it has moved so far is its result: made again, it would move it twice.
             Pending::Call(_) if partial.is_some() => regs.skip_call(partial.unwrap_or(0)),
             Pending::Call(_) => {
-                let waits = self.model.wake_reason(tid).is_none();
+                let waits = std::mem::take(&mut self.breaks_in) || self.model.wake_reason(tid).is_none();
                 let wait = self.model.thread(tid).wait.clone();
                 match wait.filter(|_| waits) {
                     Some(wait) => self.break_off(&wait, handler_flags, &mut regs)?,

@@ -30,6 +30,7 @@ pub struct Snapshot {
     busy: u32,
     spaces: Vec<SpaceSnapshot>,
     ended: Option<End>,
+    resting: Option<End>,
     first_ended: Option<End>,
     ended_children: Vec<ProcessEnd>,
     left_behind: BTreeSet<String>,
@@ -133,6 +134,7 @@ impl Session {
             busy: self.busy,
             spaces,
             ended: self.ended.clone(),
+            resting: self.resting.clone(),
             first_ended: self.first_ended.clone(),
             ended_children: self.ended_children.clone(),
             left_behind: self.left_behind.clone(),
@@ -156,6 +158,7 @@ impl Session {
         self.idling.clone_from(&snapshot.idling);
         self.busy = snapshot.busy;
         self.ended.clone_from(&snapshot.ended);
+        self.resting.clone_from(&snapshot.resting);
         self.first_ended.clone_from(&snapshot.first_ended);
         self.ended_children.clone_from(&snapshot.ended_children);
         self.left_behind.clone_from(&snapshot.left_behind);
@@ -229,6 +232,7 @@ impl Session {
         ended.hash(&mut hasher);
         self.misuse.is_some().hash(&mut hasher);
         self.ended.hash(&mut hasher);
+        self.resting.is_some().hash(&mut hasher);
         Ok(xxh3_128(&hasher.0))
     }
 

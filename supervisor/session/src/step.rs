@@ -167,8 +167,8 @@ impl Session {
         Ok(())
     }
 
-    /// The step in which no thread moved: a timer has fired before its time.
-    pub(super) fn time_passed(&mut self) -> Result<Step, Failure> {
+    /// The step in which no thread moved: the clock did, though somebody could have.
+    pub(super) fn time_passed(&mut self, alternative: super::Alternative) -> Result<Step, Failure> {
         self.transit = Transit::default();
         self.network.step_begins();
         self.progressed();
@@ -180,7 +180,7 @@ impl Session {
             operation: Operation::TimePasses,
             at: 0,
             digest: 0,
-            alternative: super::Alternative::Timeout.number(),
+            alternative: alternative.number(),
             arrived: None,
         })
     }

@@ -2,11 +2,14 @@
 //!
 //! Time moves only when nobody can go on. That is one way to see it; the other is that whoever can go on is slow, and a wait
 //! with a deadline runs out meanwhile. Then the clock has moved for all, as it would have.
+//!
+//! That is a fault, to be asked for. It is none if all that could go on is for clients to come whom the program does not know yet: they come when they like.
 
 use super::Session;
 use super::{Alternative, ENVIRONMENT};
 use failure::Failure;
 use syscall_model::Tid;
+use syscall_model::net::flight;
 use trace::Step;
 
 impl Session {
@@ -55,6 +58,7 @@ impl Session {
                 return Ok(None);
             }
             Some(Alternative::Timeout) => {}
+            Some(Alternative::Later) => return self.time_passes_without_clients().map(Some),
             Some(outside) => return self.step_of_environment(outside).map(Some),
             None => {
                 return Err(Failure::desync(format!(
@@ -74,8 +78,22 @@ impl Session {
             self.model.advance_clock(deadline);
         }
         match tid {
-            ENVIRONMENT => self.time_passed().map(Some),
+            ENVIRONMENT => self.time_passed(Alternative::Timeout).map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// As if the clients that have yet to come did not exist: what waits for a time to come has waited long enough.
+    fn time_passes_without_clients(&mut self) -> Result<Step, Failure> {
+        let Some(deadline) = self.model.next_deadline().filter(|_| self.clients_may_wait()) else {
+            return Err(Failure::desync(
+                "time was to pass before the next client comes, and does not now",
+            ));
+        };
+        flight::let_clients_wait(&mut self.model);
+        self.model.advance_clock(deadline);
+        let mut step = self.time_passed(Alternative::Later)?;
+        step.arrived = Some("the next client has not come yet".to_owned());
+        Ok(step)
     }
 }

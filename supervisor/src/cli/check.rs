@@ -152,6 +152,7 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     }
     let mut report = verdict::report(args.seed, &result, &found, backend);
     report.cache = cache;
+    report.schedules = report::Schedules::of(&result.counters, &scout, !found.is_empty());
     report.profile = profile.as_ref().map(Profile::told);
     if found.is_empty() && asking != Asking::EachTime {
         report.by_preemption = by_preemption(args, &options, &result, &report.outcomes, &stop)?;
@@ -165,7 +166,7 @@ fn check(args: &Args, quiet: bool) -> Result<u8, Failure> {
     );
     report.warnings.extend(match args.expect_exit {
         Some(ExpectedExit::Any) => Vec::new(),
-        Some(ExpectedExit::Code(_)) => warnings::of_output(&report.outcomes),
+        Some(ExpectedExit::Code(_)) => warnings::of_output(report.outcomes.iter()),
         None => warnings::of_outcomes(&report.outcomes),
     });
     report.warnings.extend(beyond);
@@ -297,6 +298,7 @@ fn judge(args: &Args, options: &Options) -> Result<Judge, Failure> {
             Some(ExpectedExit::Code(code)) => Some(code),
             Some(ExpectedExit::Any) | None => None,
         },
+        may_panic: args.expect_exit.is_some(),
         forbid: args.forbid.clone(),
         require: args.require.clone(),
         forbid_sent: args.forbid_sent.clone(),
@@ -343,6 +345,9 @@ fn config(args: &Args) -> Config {
             SearchArg::Random => Strategy::Random {
                 walks: Some(args.walks),
             },
+            SearchArg::Walk => Strategy::Walk {
+                walks: Some(args.walks),
+            },
             SearchArg::Pct => Strategy::Pct {
                 depth: 3,
                 walks: Some(args.walks),
@@ -356,7 +361,8 @@ fn config(args: &Args) -> Config {
             ReduceArg::Sleep => Reduction::Sleep,
             ReduceArg::Dpor => Reduction::Dpor,
         },
-        hash: !args.no_hash,
+        // Such walks do not look whether a state is known.
+        hash: !args.no_hash && args.search != SearchArg::Walk,
         deepening: None,
         bound_preemptions: args.bound_preemptions,
         bound_counts_alternatives: false,

@@ -112,7 +112,7 @@ pub struct Args {
     /// Seed for random choices.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Schedules for --search random and pct.
+    /// Schedules for --search walk, random and pct.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub walks: u64,
     /// Where counterexamples go.
@@ -146,6 +146,8 @@ pub enum SearchArg {
     Bfs,
     Random,
     Pct,
+    /// Single schedules that guide themselves to orders of conflicting operations that were not seen yet.
+    Walk,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

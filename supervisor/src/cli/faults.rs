@@ -132,7 +132,10 @@ pub fn plan(faults: &[FaultArg], budget: u32) -> FaultPlan {
                 plan.calls |= Faults::SIGNAL;
                 plan.signals.push(number);
             }
-            FaultArg::Kill => plan.kill = true,
+            FaultArg::Kill => {
+                plan.calls |= Faults::KILL;
+                plan.kill = true;
+            }
             FaultArg::Power => {
                 plan.calls |= Faults::POWER;
                 plan.power = true;

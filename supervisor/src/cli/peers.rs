@@ -33,7 +33,7 @@ pub struct PeerArgs {
     /// How often one thing on its way may not be there yet when the program looks for it without waiting. [default: 1]
     #[arg(long, value_name = "N")]
     pub late: Option<u32>,
-    /// Let the program talk to a service that is no named peer: HOST:PORT, [V6]:PORT (a port of * is all of them), a Unix socket's path, or
+    /// Let the program talk to a service that is no named peer: HOST:PORT (IPv6 addresses in brackets, `*` for any port), a Unix socket's path, or
     /// @NAME (repeatable). Others are not there for it. Example: --allow-connect 127.0.0.1:5432
     #[arg(long, value_name = "ADDR", value_parser = peers::Allowed::parse)]
     pub allow_connect: Vec<peers::Allowed>,

@@ -66,8 +66,12 @@ impl Drop for Display {
 fn show(counters: &Counters, elapsed: Duration, is_terminal: bool) {
     let states = counters.states_new + counters.states_revisited;
     let rate = counters.transitions as f64 / elapsed.as_secs_f64().max(0.001);
+    let pairs = match counters.pairs {
+        0 => String::new(),
+        pairs => format!(" pairs={pairs}"),
+    };
     let line = format!(
-        "states={states} unique={} depth={} transitions/s={rate:.0} checkpoints={} elapsed={:.1}s",
+        "states={states} unique={} depth={} transitions/s={rate:.0} checkpoints={}{pairs} elapsed={:.1}s",
         counters.states_new,
         counters.max_depth,
         counters.marks_live,

@@ -62,6 +62,15 @@ fn text(report: &Report, found: &[Counterexample]) -> String {
         report.max_depth,
         report.time_s
     );
+    if let Some(sampling) = &report.sampling {
+        line!(
+            out,
+            "  sampled {}: {} of conflicting operations seen, in the later half {} new per thousand",
+            counted(sampling.walks, "schedule"),
+            counted(sampling.pairs, "order"),
+            sampling.new_pairs_per_thousand_walks
+        );
+    }
     if let Some(checkpoints) = &report.checkpoints {
         line!(
             out,

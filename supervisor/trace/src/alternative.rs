@@ -24,6 +24,10 @@ pub enum Alternative {
     Power(u32),
     /// With thread 0: this happens to a datagram on its way to the program.
     Mishap(OnTheWay),
+    /// With thread 0: time passes before the next client comes.
+    Later,
+    /// With thread 0: nobody can move, and nothing comes from outside any more.
+    Rest,
 }
 
 const TIMEOUT: u32 = 1;
@@ -32,6 +36,8 @@ const SIGNALS: u32 = 0x2000_0000;
 const KILL: u32 = 0x3000_0000;
 const POWER: u32 = 0x4000_0000;
 const MISHAP: u32 = 0x5000_0000;
+const LATER: u32 = 0x6000_0000;
+const REST: u32 = 0x7000_0000;
 /// Bits for which datagram, and for which socket.
 const DATAGRAMS: u32 = 10;
 const SOCKETS: u32 = 16;
@@ -57,6 +63,8 @@ impl Alternative {
             Alternative::Signal(number) => SIGNALS | number as u32,
             Alternative::Kill => KILL,
             Alternative::Power(combination) => POWER | combination,
+            Alternative::Later => LATER,
+            Alternative::Rest => REST,
             Alternative::Mishap(what) => {
                 let place = Mishap::ALL.iter().position(|known| *known == what.mishap);
                 let (socket, datagram) = (
@@ -78,6 +86,8 @@ impl Alternative {
             FAULTS => Alternative::Fault(*Fault::ALL.get(rest as usize)?),
             SIGNALS if (1..=64).contains(&rest) => Alternative::Signal(rest as i32),
             KILL if rest == 0 => Alternative::Kill,
+            LATER if rest == 0 => Alternative::Later,
+            REST if rest == 0 => Alternative::Rest,
             POWER => Alternative::Power(rest),
             MISHAP => Alternative::Mishap(OnTheWay {
                 mishap: *Mishap::ALL.get((rest >> (SOCKETS + DATAGRAMS)) as usize)?,
@@ -92,7 +102,15 @@ impl Alternative {
     pub fn is_fault(number: u32) -> bool {
         !matches!(
             Self::of(number),
-            None | Some(Alternative::Plain | Alternative::Arrival(_))
+            None | Some(Alternative::Plain | Alternative::Rest)
+        ) && !Self::is_late(number)
+    }
+
+    /// Does something come later than it could?
+    pub fn is_late(number: u32) -> bool {
+        matches!(
+            Self::of(number),
+            Some(Alternative::Arrival(_) | Alternative::Later)
         )
     }
 }
@@ -102,7 +120,7 @@ impl fmt::Display for Alternative {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // What had arrived is said below the line.
-            Alternative::Plain | Alternative::Arrival(_) => Ok(()),
+            Alternative::Plain | Alternative::Arrival(_) | Alternative::Later | Alternative::Rest => Ok(()),
             Alternative::Timeout => write!(f, "timed out early"),
             Alternative::Fault(fault) => write!(f, "{}", fault.words()),
             Alternative::Signal(number) => write!(f, "{} from outside", signal_name(*number)),
@@ -127,6 +145,8 @@ mod tests {
             Alternative::Signal(15),
             Alternative::Kill,
             Alternative::Power(7),
+            Alternative::Later,
+            Alternative::Rest,
         ];
         let mishaps = Mishap::ALL.map(|mishap| {
             Alternative::Mishap(OnTheWay {

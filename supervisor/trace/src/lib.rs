@@ -158,6 +158,8 @@ pub enum Operation {
     Mishap {
         what: String,
     },
+    /// No thread can move, and nothing comes from outside.
+    Rests,
 }
 
 /// How the schedule ended.
@@ -195,7 +197,8 @@ impl fmt::Display for Operation {
             Operation::Return => write!(f, "goes on"),
             Operation::Spin => write!(f, "spins"),
             Operation::Signal { number } => write!(f, "takes signal {number}"),
-            Operation::TimePasses => write!(f, "a timer fires"),
+            Operation::TimePasses => write!(f, "time passes"),
+            Operation::Rests => write!(f, "nothing more happens"),
             Operation::SignalFromOutside { number } => {
                 write!(f, "{} comes from outside", signal_name(*number))
             }

@@ -82,6 +82,7 @@ impl Walk {
             | Operation::Spin
             | Operation::Signal { .. }
             | Operation::TimePasses
+            | Operation::Rests
             | Operation::Return
             | Operation::SignalFromOutside { .. }
             | Operation::KilledFromOutside

@@ -165,6 +165,7 @@ fn kind(operation: &Operation) -> &'static str {
         Operation::Spin => "spin",
         Operation::Signal { .. } => "signal",
         Operation::TimePasses => "time",
+        Operation::Rests => "rest",
         Operation::Return => "return",
         Operation::SignalFromOutside { .. }
         | Operation::KilledFromOutside

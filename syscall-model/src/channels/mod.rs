@@ -69,6 +69,8 @@ pub struct Channels {
     pub(crate) stale: bool,
     /// The program has looked for clients at a listening socket: from then on they are there.
     pub(crate) clients_awaited: bool,
+    /// A client was accepted, or heard by datagram.
+    pub(crate) clients_met: bool,
     pub(crate) arrivals: Arrivals,
     /// What a server outside says on one connection may depend on what it was told on others.
     pub(crate) servers_remember: bool,

@@ -125,6 +125,7 @@ pub fn accepted(model: &mut Model, listener: ChannelId, from: Accepted) -> Chann
     end.name = name;
     end.client = Some(from.client);
     model.channels.stale = true;
+    model.channels.clients_met = true;
     model.channels.add_socket(end)
 }
 
@@ -148,6 +149,19 @@ pub fn heard_of(model: &mut Model, id: ChannelId, client: Accepted) {
     let name = this.name.clone().map(|name| name.seen_from(client.by_ipv4));
     if let Some(from) = name.map(|name| name.nearest_local(CLIENT_PORTS.wrapping_add(nth))) {
         this.correspondents.insert(from, client.key);
+    }
+}
+
+/// The first datagram of a client is handed to the program, or another one.
+pub fn met(model: &mut Model, id: ChannelId, from: &Endpoint) {
+    let is_news = model
+        .channels
+        .sockets
+        .get(&id)
+        .is_some_and(|socket| socket.serves && !socket.heard.contains(from));
+    if is_news {
+        socket_mut(model, id).heard.insert(from.clone());
+        model.channels.clients_met = true;
     }
 }
 

@@ -23,7 +23,7 @@ use crate::model::Model;
 use crate::net::{Endpoint, Key, flight};
 use crate::process::Credentials;
 use crate::residents::Peer;
-use imbl::{OrdMap, Vector};
+use imbl::{OrdMap, OrdSet, Vector};
 use syscalls::Errno;
 
 /// `net.core.wmem_default` and `rmem_default`.
@@ -146,6 +146,8 @@ pub struct Socket {
     pub correspondents: OrdMap<Endpoint, Key>,
     /// A datagram socket at an address where clients may write to it.
     pub serves: bool,
+    /// The clients of which such a socket was handed something.
+    pub heard: OrdSet<Endpoint>,
     /// The name of a netlink socket.
     pub netlink_port: Option<u32>,
     /// The peer in the model whose socket it is; none if it is the program's.
@@ -215,6 +217,7 @@ impl Socket {
             client: None,
             correspondents: OrdMap::new(),
             serves: false,
+            heard: OrdSet::new(),
             netlink_port: None,
             of: None,
             key: None,

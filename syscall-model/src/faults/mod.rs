@@ -59,6 +59,10 @@ bitflags::bitflags! {
         const SIGNAL = 1 << 12;
         /// No fault of a call: the machine goes off, so it must be known what is on the disk.
         const POWER = 1 << 13;
+        /// No fault of a call: the process is killed from outside.
+        const KILL = 1 << 14;
+        /// What can happen to a program that rests, too.
+        const FROM_OUTSIDE = Self::SIGNAL.bits() | Self::POWER.bits() | Self::KILL.bits();
     }
 }
 
@@ -259,9 +263,11 @@ impl<'m> Target<'m> {
                 .pipes
                 .get(pipe)
                 .is_some_and(|pipe| pipe.available() > 1),
-            Some(Kind::Socket(_)) => self
-                .socket
-                .is_some_and(|(_, socket)| socket.style == Style::Stream && socket.available() > 1),
+            Some(Kind::Socket(_)) => self.socket.is_some_and(|(id, socket)| {
+                // What is on its way has arrived by then.
+                let bytes = socket.available() + crate::net::flight::bytes(model, id);
+                socket.style == Style::Stream && bytes > 1
+            }),
             _ => false,
         }
     }

@@ -104,8 +104,10 @@ pub struct Flight {
     pub(crate) chosen: Option<u32>,
     /// How often the program has looked for what comes next, and found nothing.
     pub(crate) late: u32,
-    /// How often it has looked without seeing this, since it last took something: it found something else.
+    /// How often it has looked without seeing this, since it last took or said something: it found something else.
     pub(crate) passed: u32,
+    /// How often time has passed before these clients came, since the program last took or said something.
+    pub(crate) overdue: u32,
 }
 
 impl Flight {
@@ -116,7 +118,13 @@ impl Flight {
             chosen: None,
             late: 0,
             passed: 0,
+            overdue: 0,
         }
+    }
+
+    /// Something of it has arrived: what is left has not been missed yet.
+    fn begin_anew(&mut self) {
+        (self.late, self.passed, self.overdue) = (0, 0, 0);
     }
 
     /// Is there data of a stream among it?
@@ -238,16 +246,50 @@ pub(crate) fn has_arrived(model: &Model, id: ChannelId) -> bool {
     flight.is_some_and(|flight| flight.arrived > 0)
 }
 
-/// The program has taken something: whatever else is on its way may again come after the next.
-pub(crate) fn something_was_taken(model: &mut Model) {
+/// The program has taken something, or said something: whatever else is on its way may again come after the next.
+pub(crate) fn it_went_on(model: &mut Model) {
     let flights = model.channels.flights.iter();
     let passed: Vec<ChannelId> = flights
-        .filter(|(_, flight)| flight.passed > 0)
+        .filter(|(_, flight)| flight.passed > 0 || flight.overdue > 0)
         .map(|(id, _)| *id)
         .collect();
     for id in passed {
         if let Some(flight) = model.channels.flights.get_mut(&id) {
-            flight.passed = 0;
+            (flight.passed, flight.overdue) = (0, 0);
+        }
+    }
+}
+
+/// Are all who have something on their way to this socket clients that the program knows nothing of, while it has met others? Then they may come later still,
+/// however long that takes: who has not come yet keeps nobody waiting.
+pub(crate) fn may_come_later(model: &Model, id: ChannelId) -> bool {
+    let Arrivals::Any { late } = model.channels.arrivals else {
+        return false;
+    };
+    let Some(flight) = model.channels.flights.get(&id) else {
+        return false;
+    };
+    let are_new =
+        match &flight.cargo {
+            Cargo::Stream(_) => false,
+            Cargo::Callers(_) => true,
+            Cargo::Datagrams(senders) => model.channels.sockets.get(&id).is_some_and(|socket| {
+                socket.serves && !senders.keys().any(|from| socket.heard.contains(from))
+            }),
+        };
+    are_new && model.channels.clients_met && flight.overdue < late
+}
+
+/// Time passes, and the clients that have not come yet come after that.
+pub fn let_clients_wait(model: &mut Model) {
+    let ids: Vec<ChannelId> = model.channels.flights.keys().copied().collect();
+    for id in ids
+        .into_iter()
+        .filter(|&id| may_come_later(model, id))
+        .collect::<Vec<_>>()
+    {
+        if let Some(flight) = model.channels.flights.get_mut(&id) {
+            flight.overdue += 1;
         }
     }
 }
@@ -306,7 +348,7 @@ pub(crate) fn land_things(model: &mut Model, id: ChannelId, count: usize) {
         let Some(flight) = model.channels.flights.get_mut(&id) else {
             return;
         };
-        (flight.late, flight.passed) = (0, 0);
+        flight.begin_anew();
         let Cargo::Stream(things) = &mut flight.cargo else {
             return;
         };
@@ -324,7 +366,7 @@ pub(crate) fn land_some(model: &mut Model, id: ChannelId, count: u32) {
         return;
     };
     flight.arrived += count.min(flight.on_the_way());
-    (flight.late, flight.passed) = (0, 0);
+    flight.begin_anew();
     for _ in 0..count {
         epoll::notify(model, &Kind::Socket(id), READABLE);
     }
@@ -349,7 +391,7 @@ pub(crate) fn take_caller(model: &mut Model, id: ChannelId) -> Option<u32> {
     let client = flight.chosen.or(callers.first().map(|caller| caller.client))?;
     flight.arrived = flight.arrived.checked_sub(1)?;
     flight.chosen = None;
-    something_was_taken(model);
+    it_went_on(model);
     Some(client)
 }
 
@@ -397,11 +439,12 @@ pub(crate) fn land_datagram(model: &mut Model, id: ChannelId, from: &Endpoint) {
         senders.remove(from);
     }
     flight.arrived = flight.arrived.saturating_sub(1);
-    (flight.late, flight.passed) = (0, 0);
+    flight.begin_anew();
     if flight.cargo.count() == 0 {
         model.channels.flights.remove(&id);
     }
     if let Some(bytes) = bytes {
+        named::met(model, id, from);
         socket::deliver_datagram(model, id, from, &bytes);
     }
 }

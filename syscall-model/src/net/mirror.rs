@@ -44,6 +44,9 @@ pub fn settle(model: &mut Model, net: &mut dyn Network) {
     );
     // Its memory serves the next call.
     model.channels.outbox = outbox;
+    if !says_nothing {
+        flight::it_went_on(model);
+    }
     let something_came = refresh(model, net);
     if something_came || !says_nothing {
         net.settled(says_bytes && !something_came);

@@ -6,11 +6,14 @@
 
 use super::flight::{self, Arrivals, Cargo, Flight, Thing};
 use super::readiness::{MANY, Source, combinations};
-pub use super::readiness::{looked_at, looks_at, may_become_ready, ways_to_be_ready};
+pub use super::readiness::{
+    looked_at, looks_at, may_become_ready, only_newcomers_may_come, ways_to_be_ready,
+};
 use super::{Caller, Endpoint};
 use crate::channels::ChannelId;
 use crate::channels::socket::Style;
 use crate::model::Model;
+use std::collections::BTreeSet;
 
 /// What an operation looks at, beyond what the readiness that it waits for says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,6 +140,21 @@ pub fn ways(model: &Model, observation: &Observation) -> Vec<Way> {
         ways.len(),
     ));
     ways
+}
+
+/// The way in which a wait, whose time is over, finds nothing of all that it could find by these. It is none of those that may be late so often only: the time
+/// that it had is over just once.
+pub fn too_late(model: &Model, ways: &[Way]) -> Option<Way> {
+    let is_possible = matches!(model.channels.arrivals, Arrivals::Any { late: 1.. });
+    if ways.iter().any(|way| way.landings.is_empty()) || !is_possible {
+        return None;
+    }
+    let landings = ways.iter().flat_map(|way| &way.landings);
+    let missed: BTreeSet<ChannelId> = landings.map(Landing::socket).collect();
+    (!missed.is_empty()).then(|| Way {
+        missed: missed.into_iter().collect(),
+        ..Way::default()
+    })
 }
 
 /// All that clients have said and the program has not read is there when it ends, or only some of it.

@@ -1,6 +1,6 @@
 //! Looks at readiness: what `poll`, `select` and `epoll_wait` can tell of arrivals.
 
-use super::flight::{Arrivals, Cargo};
+use super::flight::{self, Arrivals, Cargo};
 use super::observe::{Counts, Landing, Way};
 use crate::channels::socket;
 use crate::channels::{ChannelId, EpollId};
@@ -109,6 +109,15 @@ fn watched(model: &Model, on: &[(OfdId, PollEvents)]) -> Watched {
 /// Could something arrive that makes one of these ready?
 pub fn may_become_ready(model: &Model, on: &[(OfdId, PollEvents)]) -> bool {
     !model.channels.flights.is_empty() && !watched(model, on).sources(model).is_empty()
+}
+
+/// Could nothing arrive at these but clients that have not come yet, and may they come later still?
+pub fn only_newcomers_may_come(model: &Model, on: &[(OfdId, PollEvents)]) -> bool {
+    let sources = watched(model, on).sources(model);
+    !sources.is_empty()
+        && sources
+            .iter()
+            .all(|source| flight::may_come_later(model, source.id))
 }
 
 /// The sockets where arrivals matter to a look at these.

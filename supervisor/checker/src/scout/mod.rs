@@ -161,6 +161,8 @@ pub struct Scout {
     choice: CheckpointChoice,
     seed: u64,
     walks: u64,
+    /// Which of them was the first to run into a violation.
+    met_after: Option<u64>,
     walker: Option<Walker>,
     /// The program never had a second thread.
     is_alone: bool,
@@ -177,6 +179,7 @@ impl Scout {
             choice,
             seed,
             walks: 0,
+            met_after: None,
             walker: None,
             is_alone: false,
             known: Known::default(),
@@ -225,6 +228,7 @@ impl Scout {
             // What was not known to be atomic in time may have been taken for a race.
             if !(has_learned && violation.kind == ViolationKind::Race) {
                 met::keep(&mut self.known.met, walker.met(violation, path));
+                self.met_after.get_or_insert(self.walks);
             }
         }
         match walk {
@@ -237,6 +241,16 @@ impl Scout {
         }
         self.known.take(found);
         has_learned
+    }
+
+    /// How many walks there were.
+    pub fn walks(&self) -> u64 {
+        self.walks
+    }
+
+    /// How many there were when one ran into a violation.
+    pub fn met_after(&self) -> Option<u64> {
+        self.met_after
     }
 
     /// Violations that walks have run into, one of each kind.

@@ -233,7 +233,7 @@ pub fn receive(model: &mut Model, id: ChannelId, max: usize, peek: bool) -> Resu
     } else {
         // There is room for more from outside.
         model.channels.stale = true;
-        flight::something_was_taken(model);
+        flight::it_went_on(model);
     }
     Ok(got)
 }

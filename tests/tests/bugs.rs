@@ -50,7 +50,7 @@ fn bugs() -> Vec<Bug> {
                 "token_ring",
                 "twostage",
                 "twostage_20",
-                "twostage_100",
+                "twostage_50",
                 "wronglock_2",
                 "wronglock_4",
                 "wronglock_8",
@@ -176,7 +176,12 @@ fn check(file: &str, program: &str, variant: &str) -> Result<Value> {
 fn every_bug_is_found_in_few_schedules() -> Result<()> {
     let mut counts = Vec::new();
     let mut missed = Vec::new();
-    for Bug { file, program, kind } in bugs() {
+    let mut bugs = bugs();
+    // A step of a hundred threads takes long.
+    if std::env::var_os("TRACEFORK_ALL").is_some() {
+        bugs.extend(all("many.c", "assert", &["twostage_100"]));
+    }
+    for Bug { file, program, kind } in bugs {
         let result = check(file, program, "bad")?;
         let found = &result["violations"][0]["kind"];
         let schedules = result["schedules"]["until_violation"].as_u64();

@@ -310,6 +310,7 @@ THREAD(reads_stages) {
 }
 static void twostage(void) { crowd(two_stages, 1, reads_stages, 1); }
 static void twostage_20(void) { crowd(two_stages, 19, reads_stages, 1); }
+static void twostage_50(void) { crowd(two_stages, 49, reads_stages, 1); }
 static void twostage_100(void) { crowd(two_stages, 99, reads_stages, 1); }
 
 // One number, and threads that take the wrong lock for it.
@@ -330,4 +331,4 @@ static void wronglock_8(void) { wronglock(1, 7); }
 
 PROGRAMS(P(account), P(arithmetic), P(bluetooth), P(carter), P(circular_buffer), P(deadlock), P(philosophers_2), P(philosophers_4), P(philosophers_5),
          P(philosophers_7), P(fsbench), P(lazy), P(phases), P(queue), P(reorder_3), P(reorder_4), P(reorder_5), P(reorder_10), P(reorder_20), P(stack),
-         P(sync_flag), P(sync_pairs), P(token_ring), P(twostage), P(twostage_20), P(twostage_100), P(wronglock_2), P(wronglock_4), P(wronglock_8))
+         P(sync_flag), P(sync_pairs), P(token_ring), P(twostage), P(twostage_20), P(twostage_50), P(twostage_100), P(wronglock_2), P(wronglock_4), P(wronglock_8))

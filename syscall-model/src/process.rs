@@ -1,6 +1,7 @@
 //! The identity, the limits and the other process-wide settings.
 
 use crate::model::Config;
+use std::sync::Arc;
 
 /// Real, effective and saved id of a user or a group. The file-system id follows the effective one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +56,8 @@ pub struct Process {
     pub untold: bool,
     /// Memory that its children would share was moved or resized: it is private now.
     pub lost_sharing: bool,
+    /// The words that its program was started with, each with a NUL behind it.
+    pub command_line: Arc<[u8]>,
     /// The first process of all.
     pub first: u32,
     /// It has become another program since it was made.
@@ -94,6 +97,7 @@ impl Process {
             stopped: None,
             untold: false,
             lost_sharing: false,
+            command_line: Arc::default(),
             first: config.pid,
             execed: false,
             group: config.pid,

@@ -48,7 +48,10 @@ pub fn run<E>(
                     let _ = sender.send((next, stage.run(next)));
                 };
                 // Without a further thread one at a time must do.
-                if std::thread::Builder::new().spawn_scoped(scope, run.clone()).is_err() {
+                if std::thread::Builder::new()
+                    .spawn_scoped(scope, run.clone())
+                    .is_err()
+                {
                     run();
                 }
                 continue;

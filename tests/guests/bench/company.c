@@ -8,6 +8,7 @@ static void *busy(void *unused) {
         give(&own);
         await(&own);
     }
+    return NULL;
 }
 
 int main(int argc, char **argv) {

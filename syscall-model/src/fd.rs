@@ -50,6 +50,10 @@ pub enum Kind {
     PidFd(u32),
     /// A POSIX message queue.
     MessageQueue(ChannelId),
+    /// The side of a pseudo-terminal that stands for the keyboard and the screen.
+    PtyMaster(ChannelId),
+    /// The side of a pseudo-terminal that programs use, and how often it had been hung up when this was opened.
+    PtySlave(ChannelId, u32),
     Epoll(EpollId),
 }
 

@@ -25,6 +25,10 @@ pub enum Object {
     Thread(Tid),
     /// The children of a process: that they end, and that they are waited for.
     Children(u32),
+    /// The signals of a process: sent to it, or to be taken before its next step.
+    Signals(u32),
+    /// That a process is the parent of its children.
+    Parenthood(u32),
     /// Which objects of System V there are, by key and number.
     IpcKeys,
     /// A segment of shared memory, by number: who is attached. (What is in it is memory.)

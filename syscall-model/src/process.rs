@@ -2,6 +2,7 @@
 
 use crate::model::Config;
 use crate::residents::Peer;
+use std::sync::Arc;
 
 /// Real, effective and saved id of a user or a group. The file-system id follows the effective one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,6 +57,8 @@ pub struct Process {
     pub untold: bool,
     /// Memory that its children would share was moved or resized: it is private now.
     pub lost_sharing: bool,
+    /// The words that its program was started with, each with a NUL behind it.
+    pub command_line: Arc<[u8]>,
     /// The first process of all.
     pub first: u32,
     /// The peer that it is, or is of; none if it is the program's own.
@@ -97,6 +100,7 @@ impl Process {
             stopped: None,
             untold: false,
             lost_sharing: false,
+            command_line: Arc::default(),
             first: config.pid,
             peer: None,
             execed: false,

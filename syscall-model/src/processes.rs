@@ -4,11 +4,12 @@
 //!
 //! Between two steps the process with the lowest number is in place, so that it does not tell who moved last.
 
-use crate::channels::{epoll, mqueue};
+use crate::channels::{epoll, mqueue, pty};
 use crate::fd::{Kind, OfdId, PollEvents, Table};
 use crate::fs::{NodeId, Place};
 use crate::ipc::Ipc;
 use crate::model::Model;
+use crate::object::Object;
 use crate::process::Process;
 use crate::random::Random;
 use crate::signals::{SIG_IGN, SigInfo, Signals};
@@ -59,6 +60,7 @@ pub struct Zombie {
     pub group: Pid,
     pub session: Pid,
     pub user: u32,
+    pub name: [u8; 16],
     pub ended: Ended,
 }
 
@@ -134,6 +136,18 @@ impl Model {
             .filter(|(_, bank)| shares(bank) && !bank.process.borrows)
             .map(|(&pid, _)| pid)
             .collect()
+    }
+
+    /// Could another process change memory of this one, or see what it stores?
+    pub fn shares_memory(&self, pid: Pid) -> bool {
+        let lends = |process: &Process| process.borrows && (process.pid == pid || process.space == pid);
+        let pids = self.pids().into_iter();
+        let mut processes = pids.filter_map(|pid| self.process_at(pid));
+        let has = match self.aside.get(&pid) {
+            Some(bank) => self.fs.has_shared_memory_at(&bank.place),
+            None => self.fs.has_shared_memory(),
+        };
+        has || processes.any(lends)
     }
 
     /// The threads of all processes, by number.
@@ -334,9 +348,12 @@ impl Model {
             // Just listed, so it is there.
             let _ = self.close(fd);
         }
+        pty::leader_ended(self);
         self.fs.end_process(pid);
         Ipc::process_ended(self, pid);
         let own = self.process.clone();
+        let first = self.threads.values().next();
+        let name = first.map_or([0; 16], |thread| thread.name);
         self.threads.clear();
         self.leave_children(pid, &own);
         let zombie = Zombie {
@@ -344,6 +361,7 @@ impl Model {
             group: own.group,
             session: own.session,
             user: own.user.real,
+            name,
             ended,
         };
         self.tell_parent(pid, zombie, own.exit_signal);
@@ -435,19 +453,21 @@ impl Model {
         std::iter::successors(parent_of(pid), |&pid| parent_of(pid)).collect()
     }
 
+    /// Who notices that a process ends: its parent, which gets a signal and a child to wait for, and whoever inherits its own children.
+    pub fn told_of_end(&self, pid: Pid) -> Vec<Object> {
+        let told = |pid: Pid| [Object::Children(pid), Object::Signals(pid)];
+        let mut told_of: Vec<Pid> = self.ancestors(pid);
+        if !self.has_child(pid, Children::Any) {
+            told_of.truncate(1);
+        }
+        let mut objects: Vec<Object> = told_of.into_iter().flat_map(told).collect();
+        objects.push(Object::Parenthood(pid));
+        objects
+    }
+
     /// Is there a process with this number, dead or alive, that the program can know of?
     pub(crate) fn is_known(&self, pid: Pid) -> bool {
         pid == INIT || self.process_at(pid).is_some() || self.zombies.contains_key(&pid)
-    }
-
-    /// Would a process notice the signal that a child of it has ended?
-    pub(crate) fn hears_of_children(&self, pid: Pid) -> bool {
-        let (signals, threads) = match self.aside.get(&pid) {
-            Some(bank) => (&bank.signals, &bank.threads),
-            None if pid == self.process.pid => (&self.signals, &self.threads),
-            None => return false,
-        };
-        signals.would_matter(threads, libc::SIGCHLD, None)
     }
 
     /// A child of the process in place that has ended, of those that are meant.

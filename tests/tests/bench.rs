@@ -25,6 +25,8 @@ fn the_benches_run() {
         "small programs",
         "larger programs",
         "256 MB",
+        "a fork, its end",
+        "eight processes",
     ] {
         let named = |row: &&Value| row["name"].as_str().is_some_and(|name| name.contains(about));
         let row = rows

@@ -158,3 +158,19 @@ fn what_takes_more_preemptions_than_the_bound_is_a_warning() -> Result<()> {
     )?;
     violated(&bounded, "assert")
 }
+
+#[test]
+fn a_zombie_that_is_never_waited_for_is_told_of() -> Result<()> {
+    let zombie = "stays a zombie";
+    let buggy = check("other/process_zombie.c", &[], &[])?;
+    ensure!(
+        buggy["verdict"] == "ok" && says(&buggy, "notes", zombie),
+        "{buggy}"
+    );
+    let fixed = check("other/process_zombie.c", &["-DFIXED"], &[])?;
+    ensure!(
+        fixed["verdict"] == "ok" && !says(&fixed, "notes", zombie),
+        "{fixed}"
+    );
+    Ok(())
+}

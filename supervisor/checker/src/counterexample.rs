@@ -87,7 +87,11 @@ impl Maker<'_> {
         let mut steps = Vec::with_capacity(minimised.path.len());
         let mut locations = Vec::with_capacity(minimised.path.len());
         for choice in &minimised.path {
-            locations.push(session.location(choice.thread));
+            let location = session.location(choice.thread);
+            locations.push(match session.program_to_run(choice.thread) {
+                Some(program) => format!("{program}{COLUMNS}{location}"),
+                None => location,
+            });
             steps.push(session.step_as(choice.thread, choice.alternative)?);
         }
         let end = session.end().cloned().unwrap_or(End::Cut);

@@ -8,8 +8,9 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use syscall_model::channels::{ChannelId, held_beside, mqueue};
 use syscall_model::processes::Pid;
+use syscall_model::signals::bit;
 use syscall_model::table::{self, Reach};
-use syscall_model::{Access, Call, Model, Object, Pending, Sysno, Thread, Tid, Touch};
+use syscall_model::{Access, Call, Model, Object, Pending, Sysno, Thread, Tid, Touch, WaitFor};
 use xxhash_rust::xxh3::Xxh3;
 
 /// What the process would exit with if its threads end one by one.
@@ -135,9 +136,8 @@ impl Session {
 
     fn footprint_of(&self, tid: Tid, counts: impl Fn(&Touch) -> bool) -> Footprint {
         let thread = self.model.thread(tid);
-        if self.model.deliverable(tid).is_some() {
-            // A handler may do anything, and its arrival is an order that the program can see.
-            return Footprint::global();
+        if let Some(signo) = self.model.deliverable(tid) {
+            return self.delivery_footprint(tid, signo);
         }
         let Some(context) = self.contexts.get(&tid) else {
             return Footprint::global();
@@ -157,6 +157,7 @@ impl Session {
         };
         let footprint = self.and_arrivals(tid, footprint);
         let footprint = self.and_held(context, footprint);
+        let footprint = self.and_family(tid, footprint);
         // A function that has not returned works on, beyond the operation before which the thread stands.
         context.inside.iter().fold(footprint, |footprint, function| {
             let footprint = names.and_memory(footprint, function.object, explore::Access::Write);
@@ -165,6 +166,30 @@ impl Session {
                 None => footprint,
             }
         })
+    }
+
+    /// The arrival of a signal is an order that the program can see, and a handler may do anything. But one of a process that shares no memory
+    /// comes only to its own next operation, where it parks.
+    fn delivery_footprint(&self, tid: Tid, signo: i32) -> Footprint {
+        let Some(process) = self.model.process_of(tid) else {
+            return Footprint::global();
+        };
+        let has_handler = self.model.signals_of(tid).handled() & bit(signo) != 0;
+        let wait = self.model.thread(tid).wait.as_ref().map(|wait| &wait.on);
+        // Others see that it no longer stands in a queue.
+        let leaves_no_queue = matches!(
+            wait,
+            None | Some(WaitFor::Nothing | WaitFor::Ready(_) | WaitFor::Child(..) | WaitFor::Signals(_))
+        );
+        let is_private = self.is_last_thread(tid) && !self.model.shares_memory(process);
+        if !(has_handler && leaves_no_queue && is_private) {
+            return Footprint::global();
+        }
+        let names = self.names(tid);
+        let footprint = Footprint::write(key(&Object::Signals(process)));
+        self.and_family(tid, footprint)
+            .and_write(key(&Object::Thread(tid)))
+            .and_write(names.key(&Object::Process))
     }
 
     /// A plain mutex goes from the thread that holds it to the next: nobody can lock it before it is unlocked.
@@ -195,6 +220,44 @@ impl Session {
         });
         let freed = said.flat_map(|id| held_beside(&self.model, id));
         freed.fold(footprint, |footprint, object| footprint.and_write(key(&object)))
+    }
+
+    /// With other processes about: a signal that one of them sends comes before or after any step, and so does what becomes of one whose parent ends.
+    fn and_family(&self, tid: Tid, footprint: Footprint) -> Footprint {
+        let process = self
+            .model
+            .process_of(tid)
+            .and_then(|pid| self.model.process_at(pid));
+        let Some(own) = process.filter(|_| !self.model.is_single()) else {
+            return footprint;
+        };
+        let footprint = footprint.and_read(key(&Object::Signals(own.pid)));
+        let asks = matches!(
+            &self.model.thread(tid).pending,
+            Pending::Call(call) if matches!(call.sysno, Sysno::getppid | Sysno::prctl | Sysno::exit_group | Sysno::exit)
+        );
+        match asks || own.parent_death_signal != 0 {
+            true => footprint.and_read(key(&Object::Parenthood(own.parent))),
+            false => footprint,
+        }
+    }
+
+    /// Is it the last thread of one of several processes?
+    fn is_last_thread(&self, tid: Tid) -> bool {
+        let process = self.model.process_of(tid);
+        let threads = self.model.tids().into_iter();
+        !self.model.is_single()
+            && threads
+                .filter(|&tid| self.model.process_of(tid) == process)
+                .count()
+                == 1
+    }
+
+    /// The end of a process is noticed by its family, as it is then.
+    fn and_told(&self, tid: Tid, footprint: Footprint) -> Footprint {
+        let told = self.model.process_of(tid).map(|pid| self.model.told_of_end(pid));
+        let told = told.into_iter().flatten();
+        told.fold(footprint, |footprint, object| footprint.and_write(key(&object)))
     }
 
     /// What the functions touch that the thread is inside of.
@@ -257,6 +320,18 @@ impl Session {
         let slot = |fd| names.slot(fd);
         let footprint = names.touched(context.touches.iter().filter(|touch| counts(touch)));
         // The status of the last one is that of the process: which one that is does not matter where it is the same.
+        if call.sysno == Sysno::exit && self.is_last_thread(tid) {
+            // When it parked, there may have been other threads.
+            let knows = context
+                .touches
+                .iter()
+                .any(|touch| touch.object == Object::Process);
+            return if knows {
+                self.and_told(tid, footprint)
+            } else {
+                Footprint::global()
+            };
+        }
         if call.sysno == Sysno::exit {
             let status = match call.int(0) & 0xff {
                 0 => explore::Access::Read,
@@ -273,7 +348,7 @@ impl Session {
         match row.reach {
             Reach::Ends if self.model.is_single() => Footprint::ending(),
             // What it touches then is told by the call itself.
-            Reach::Ends => footprint,
+            Reach::Ends => self.and_told(tid, footprint),
             Reach::Everything => Footprint::global(),
             // The number is decided when the thread is made, not when its maker parked.
             Reach::Creates => footprint.and_write(key(&Object::Thread(

@@ -153,7 +153,7 @@ impl Session {
             MapSource::Bytes(bytes) => self.map_bytes(&map, bytes)?,
         };
         // Only a shared mapping is noted beforehand, and that it is not yet as long as its file.
-        if address < 0 && self.model.fs.resized {
+        if address < 0 && self.model.fs.is_resized() {
             self.model.fs.not_mapped(map.addr);
         }
         Ok(address)
@@ -161,7 +161,7 @@ impl Session {
 
     /// After a call: shared mappings of files that grew, shrank or were mapped get memory as far as their files go, and are filled.
     pub(super) fn fit_shared_mappings(&mut self, tid: Tid) -> Result<(), Failure> {
-        if !self.model.fs.resized {
+        if !self.model.fs.is_resized() {
             return Ok(());
         }
         let unreadable = |errno| {
@@ -183,7 +183,7 @@ impl Session {
             self.task()?.inject_checked("mmap", libc::SYS_mmap, args)?;
             self.layout_changed(Change::Mapped(remap.addr..remap.addr + remap.len));
         }
-        self.with_cx(tid, Wake::Ready, fs::refresh_all)?
+        self.with_cx(tid, Wake::Ready, fs::refresh_resized)?
             .map_err(unreadable)
     }
 

@@ -302,6 +302,7 @@ impl Session {
             misuse: None,
             _ticker: ticker,
         };
+        session.model.process.command_line = session.space.invocation.command_line.clone();
         session.watched.begins();
         session.show_process();
         session.new_image()?;

@@ -109,6 +109,7 @@ impl Session {
             self.ended_children.push(ProcessEnd { pid, command, ended });
         }
         if self.model.is_single() {
+            self.note_zombies(pid);
             let first = self.first_ended.take();
             return Ok(self.ends(first.unwrap_or(end)));
         }
@@ -182,6 +183,7 @@ impl Session {
         self.space.stacks.clear();
         self.space.freed.clear();
         self.space.invocation = Invocation::new(&exec.argv, exec.envp.iter().cloned());
+        self.model.process.command_line = self.space.invocation.command_line.clone();
         if self.model.process.borrows {
             self.spaces.insert(before.id, before);
         } else if let Some(task) = before.task {

@@ -1,7 +1,7 @@
 //! Symbolised stacks of the virtual threads, for people.
 
-use super::Session;
 use super::spaces::Space;
+use super::{Session, TaskMemory};
 use crate::code::read_maps;
 use crate::objects::Objects;
 use hooks::Blocked;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use symbols::{Frame, Mapping, Symbolizer, UnwindRegs, format_backtrace};
 use syscall_model::table::{self, Detail};
-use syscall_model::{Pending, Tid, WaitFor};
+use syscall_model::{GuestMemoryExt, Pending, Sysno, Tid, WaitFor};
 use tracee::Regs;
 
 /// Frames shown of one stack.
@@ -100,6 +100,19 @@ impl Session {
             .find(|frame| frame.is_own)
             .map(place_of)
             .unwrap_or_default()
+    }
+
+    /// The program that a thread is about to run in its process, if it is.
+    pub fn program_to_run(&self, tid: Tid) -> Option<String> {
+        let Pending::Call(call) = &self.model.thread(tid).pending else {
+            return None;
+        };
+        if call.sysno != Sysno::execve {
+            return None;
+        }
+        let memory = TaskMemory::new(self.space_of(tid).task.as_ref()?);
+        let path = memory.read_path(call.word(0)).ok()?;
+        Some(String::from_utf8_lossy(&path).into_owned())
     }
 
     /// What it does next, by name.

@@ -1,7 +1,7 @@
 //! Which process each thread of a trace is of, and what people call it.
 
 use std::collections::BTreeMap;
-use trace::{ENVIRONMENT, Operation, Trace};
+use trace::{COLUMNS, ENVIRONMENT, Operation, Trace};
 
 /// The process of every thread that was made, by number.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +10,23 @@ pub struct Processes {
     several: bool,
     /// What peers are called that are processes of the execution.
     peers: BTreeMap<u32, String>,
+    /// What each process ran last, if one of them ran something else than the program.
+    commands: BTreeMap<u32, String>,
+}
+
+/// The program that a step runs in its process, by the last part of its path.
+fn executed(trace: &Trace, step: usize) -> Option<String> {
+    let Operation::Call { number, result, .. } = trace.steps[step].operation else {
+        return None;
+    };
+    // It does not return.
+    let is_exec = i64::from(number) == libc::SYS_execve && result.is_none();
+    let (program, _) = trace.locations.get(step)?.split_once(COLUMNS)?;
+    is_exec.then(|| last_part(program))
+}
+
+fn last_part(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
 impl Processes {
@@ -20,7 +37,15 @@ impl Processes {
             found.peers = names.collect();
             found.several = true;
         }
-        for step in &trace.steps {
+        let first = last_part(&String::from_utf8_lossy(&trace.program.path));
+        let mut runs_others = false;
+        for (number, step) in trace.steps.iter().enumerate() {
+            if let Some(program) = executed(trace, number) {
+                let process = found.process(step.thread);
+                found.commands.insert(process, program);
+                runs_others = true;
+                continue;
+            }
             let Operation::Call { number, args, result } = &step.operation else {
                 continue;
             };
@@ -39,6 +64,18 @@ impl Processes {
             };
             found.of.insert(child, process);
             found.several |= makes_process;
+            if makes_process {
+                let maker = found.process(step.thread);
+                let command = found
+                    .commands
+                    .entry(maker)
+                    .or_insert_with(|| first.clone())
+                    .clone();
+                found.commands.insert(child, command);
+            }
+        }
+        if !runs_others {
+            found.commands.clear();
         }
         found
     }
@@ -53,7 +90,10 @@ impl Processes {
         match self.process(thread) == thread && self.several {
             _ if thread == ENVIRONMENT => "environment".to_owned(),
             true if self.peers.contains_key(&thread) => format!("peer {}", self.peers[&thread]),
-            true => format!("process {thread}"),
+            true => match self.commands.get(&thread) {
+                Some(command) => format!("process {thread} ({command})"),
+                None => format!("process {thread}"),
+            },
             false => format!("thread {thread}"),
         }
     }

@@ -21,6 +21,12 @@ pub fn table(trace: &Trace) -> Vec<String> {
         .map(|step| label(trace, step))
         .collect();
     let width = width(&labels);
+    let names = trace
+        .steps
+        .iter()
+        .skip(first)
+        .map(|step| processes.who(step.thread).chars().count());
+    let names = names.max().unwrap_or(0).clamp(12, 30);
     let mut last_thread = None;
     for (number, step) in trace.steps.iter().enumerate().skip(first) {
         let mark = if critical == Some(number as u64) { "!" } else { " " };
@@ -32,7 +38,7 @@ pub fn table(trace: &Trace) -> Vec<String> {
         last_thread = Some(step.thread);
         let (label, location) = (&labels[number - first], annotation(trace, number).1);
         lines.push(format!(
-            "{mark} {number:>5}  {thread:<12} {label:<width$} {location}"
+            "{mark} {number:>5}  {thread:<names$} {label:<width$} {location}"
         ));
         lines.extend(step.arrived.iter().map(|words| format!("{:23}· {words}", "")));
         let here = messages.iter().filter(|message| message.step == number);

@@ -4,7 +4,7 @@
 //! blocking. A blocking write that does not fit writes what it can and waits with the rest; how far it came
 //! is in [`Thread::progress`](crate::Thread::progress).
 
-use super::{Channels, Use, epoll, named, signalfd, socket, touches};
+use super::{Channels, Use, epoll, named, pty, signalfd, socket, touches};
 use crate::clock::Nanos;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId, PollEvents};
@@ -95,6 +95,10 @@ pub(crate) fn socket_deadline(model: &Model, id: OfdId, read: bool) -> Option<Na
 }
 
 fn timeout_deadline(model: &Model, kind: &Kind, read: bool) -> Option<Nanos> {
+    const TENTH: Nanos = 100_000_000;
+    if let Some(tenths) = pty::tenths(model, kind).filter(|_| read) {
+        return Some(model.clock.now().saturating_add(Nanos::from(tenths) * TENTH));
+    }
     let Kind::Socket(socket) = kind else {
         return None;
     };
@@ -152,7 +156,8 @@ pub(crate) fn can_wait(model: &Model, id: OfdId) -> bool {
             .get(socket)
             .is_none_or(|socket| !socket.connection_based() || socket.link != socket::Link::Unconnected),
         Some(Kind::Epoll(_)) => false,
-        _ => true,
+        Some(kind) => !pty::is_in_background(model, kind) && pty::tenths(model, kind) != Some(0),
+        None => true,
     }
 }
 
@@ -257,6 +262,9 @@ fn amount(kind: &Kind, mem: &dyn GuestMemory, iov: &[(u64, usize)]) -> u64 {
 
 /// The whole of `read`, `readv`, …
 pub fn read(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
+    if let Some(refused) = pty::check_read(cx, id) {
+        return refused;
+    }
     match read_some(cx, id, total(iov)) {
         Ok(data) => {
             scatter(cx.mem, iov, 0, &data)?;
@@ -271,6 +279,9 @@ pub fn read(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
 
 /// The whole of `write`, `writev`, …
 pub fn write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
+    if let Some(refused) = pty::check_write(cx, id) {
+        return refused;
+    }
     let data = match gather(cx.mem, iov) {
         Ok(data) => data,
         Err(fault) => match pages_for_pipe(cx, id, iov) {
@@ -282,7 +293,14 @@ pub fn write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
     let rest = data.get(before..).unwrap_or_default();
     let outcome = write_some(cx, id, rest);
     if outcome == Ok(data.len()) {
-        return Ok(Effect::Done(data.len() as i64));
+        // What is typed may be a signal, to oneself too.
+        let types = matches!(kind(cx.model, id), Ok(Kind::PtyMaster(_)));
+        let len = data.len() as i64;
+        return Ok(if types {
+            Effect::DoneCheckSignals(len)
+        } else {
+            Effect::Done(len)
+        });
     }
     let description = cx.model.files.get(id);
     let amount = description.map_or(0, |description| amount(&description.kind, cx.mem, iov));
@@ -414,6 +432,7 @@ pub fn read_some(cx: &mut Cx, id: OfdId, max: usize) -> Result<Vec<u8>, Errno> {
                 .read(max, now)
         }
         Kind::SignalFd(set) => signalfd::read(model, cx.tid, *set, max),
+        Kind::PtyMaster(_) | Kind::PtySlave(..) => pty::read(cx, &kind, max),
         Kind::PipeWriter(_) => Err(Errno::EBADF),
         Kind::Epoll(_) | Kind::PidFd(_) | Kind::MessageQueue(_) | Kind::File(_) | Kind::Output(_) => {
             Err(Errno::EINVAL)
@@ -463,6 +482,7 @@ pub fn write_some(cx: &mut Cx, id: OfdId, data: &[u8]) -> Result<usize, Errno> {
             }
             result
         }
+        Kind::PtyMaster(_) | Kind::PtySlave(..) => return pty::write(cx, &kind, data),
         Kind::PipeReader(_) => Err(Errno::EBADF),
         Kind::TimerFd(_)
         | Kind::SignalFd(_)
@@ -491,6 +511,7 @@ impl Channels {
             && self.eventfds.is_empty()
             && self.timerfds.is_empty()
             && self.mqueues.is_empty()
+            && self.terminals.is_empty()
             && self.epolls.is_empty()
     }
 }

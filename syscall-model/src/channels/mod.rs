@@ -14,8 +14,10 @@ pub mod named;
 pub mod netlink;
 pub mod pidfd;
 pub mod pipe;
+pub mod pty;
 pub mod signalfd;
 pub mod socket;
+pub mod terminal;
 pub mod timerfd;
 mod touches;
 
@@ -41,6 +43,7 @@ use pipe::Pipe;
 use socket::Socket;
 use std::collections::BTreeMap;
 use syscalls::Errno;
+use terminal::Terminal;
 use timerfd::TimerFd;
 
 /// The number of a pipe, socket, eventfd or timerfd.
@@ -60,6 +63,7 @@ pub struct Channels {
     pub(crate) eventfds: OrdMap<ChannelId, EventFd>,
     pub(crate) timerfds: OrdMap<ChannelId, TimerFd>,
     pub(crate) mqueues: OrdMap<ChannelId, MessageQueue>,
+    pub(crate) terminals: OrdMap<ChannelId, Terminal>,
     /// Few, and all are walked at each change; each is itself cheap to clone.
     pub(crate) epolls: BTreeMap<EpollId, Epoll>,
     next: u32,
@@ -140,6 +144,7 @@ impl Channels {
             || self.sockets.contains_key(&id)
             || self.eventfds.contains_key(&id)
             || self.timerfds.contains_key(&id)
+            || self.terminals.contains_key(&id)
             || self.epolls.contains_key(&EpollId(id.0))
     }
 
@@ -203,6 +208,7 @@ impl Channels {
             Kind::SignalFd(set) => signalfd::poll(model, tid, *set),
             Kind::PidFd(pid) => pidfd::poll(model, *pid),
             Kind::MessageQueue(id) => self.mqueues.get(id).map_or(PollEvents::NVAL, MessageQueue::poll),
+            Kind::PtyMaster(_) | Kind::PtySlave(..) => pty::poll(model, &description.kind),
             Kind::Epoll(id) => epoll::poll(model, tid, *id),
             Kind::File(_) | Kind::Output(_) => PollEvents::empty(),
         }
@@ -218,6 +224,7 @@ impl Channels {
             Kind::TimerFd(timer) => drop(model.channels.timerfds.remove(&timer)),
             Kind::Epoll(epoll) => drop(model.channels.epolls.remove(&epoll)),
             Kind::MessageQueue(queue) => mqueue::closed(model, queue),
+            Kind::PtyMaster(_) | Kind::PtySlave(..) => pty::closed(model, &kind),
             Kind::SignalFd(_) | Kind::PidFd(_) | Kind::File(_) | Kind::Output(_) => {}
         }
     }
@@ -279,6 +286,9 @@ impl Channels {
                 .is_none_or(|pipe| !pipe.reader_open || pipe.has_room(amount as usize)),
             Kind::EventFd(id) => channels.eventfds.get(id).is_none_or(|fd| fd.has_room(amount)),
             Kind::Socket(id) => socket::has_room(model, *id),
+            Kind::PtyMaster(_) | Kind::PtySlave(..) => {
+                pty::poll(model, &description.kind).intersects(PollEvents::OUT | PollEvents::HUP)
+            }
             _ => true,
         }
     }

@@ -1,6 +1,6 @@
 //! What an operation on a channel touches: the channel, its other end, and every epoll set whose ready list changes with it.
 
-use super::{ChannelId, socket};
+use super::{ChannelId, pty, socket};
 use crate::fd::{Kind, OfdId};
 use crate::model::Model;
 use crate::net::Key;
@@ -64,6 +64,16 @@ fn touch_kind(model: &Model, kind: &Kind, how: Use, out: &mut Vec<Touch>) {
                 touch(peer.0, if how == Use::Read { Access::Read } else { access });
             }
         }
+        // What is typed may be a signal, and whoever closes one side may send some.
+        Kind::PtyMaster(_) if how != Use::Poll && how != Use::Read => {
+            out.push(Touch::write(Object::Everything));
+        }
+        Kind::PtySlave(..)
+            if how == Use::Change || how != Use::Poll && pty::is_in_background(model, kind) =>
+        {
+            out.push(Touch::write(Object::Everything));
+        }
+        Kind::PtyMaster(id) | Kind::PtySlave(id, _) => touch(id.0, access),
         Kind::SignalFd(_) => out.push(Touch::new(Object::Process, access)),
         // That it ends touches everything. Its parent may wait for it, or whoever has inherited it by then.
         Kind::PidFd(pid) => {
@@ -100,6 +110,14 @@ fn ends(model: &Model, kind: &Kind, how: Use) -> Vec<Kind> {
     match kind {
         Kind::PipeReader(id) | Kind::PipeWriter(id) => {
             ends = vec![Kind::PipeReader(*id), Kind::PipeWriter(*id)];
+        }
+        Kind::PtyMaster(id) | Kind::PtySlave(id, _) => {
+            let opened = model
+                .channels
+                .terminals
+                .get(id)
+                .map_or(0, |terminal| terminal.hung_up);
+            ends = vec![Kind::PtyMaster(*id), Kind::PtySlave(*id, opened)];
         }
         Kind::Socket(id) => {
             let Some(this) = model.channels.sockets.get(id) else {

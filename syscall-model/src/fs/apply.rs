@@ -30,6 +30,16 @@ pub enum Change {
 /// where they are, so that all their hard links change; removals; and what is new, directories before what they
 /// hold. FIFOs, sockets, owners, times and links between new files are not carried over.
 pub fn changes(view: &View) -> Result<Vec<(Vec<u8>, Change)>, Errno> {
+    if view.fs().has_own_root() {
+        // Whoever asks is outside.
+        let mut model = view.model.clone();
+        model.fs.set_root(None);
+        let view = View {
+            model: &model,
+            ..*view
+        };
+        return changes(&view);
+    }
     let mut found = Changes {
         view: *view,
         rewritten: Vec::new(),

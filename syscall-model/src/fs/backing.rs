@@ -25,12 +25,12 @@ pub(super) fn wanted(cx: &Cx, mapping: &SharedMapping) -> Result<u64, Errno> {
     Ok(covered.unwrap_or(u64::MAX).min(mapping.len))
 }
 
-/// What must be mapped anew for all shared mappings to show as much as their files have; they are taken to be so from now on.
+/// What must be mapped anew for the mappings of resized files to show as much as their files have; they are taken to be so from now on.
 pub fn remaps(cx: &mut Cx) -> Result<Vec<Remap>, Errno> {
-    cx.model.fs.resized = false;
     let mut remaps = Vec::new();
-    let all: Vec<SharedMapping> = cx.model.fs.shared.values().cloned().collect();
-    for mapping in all {
+    let fs = &cx.model.fs;
+    let resized: Vec<SharedMapping> = fs.resized.iter().flat_map(|&key| fs.mappings_of(key)).collect();
+    for mapping in resized {
         let backed = wanted(cx, &mapping)?;
         let (from, to) = (backed.min(mapping.backed), backed.max(mapping.backed));
         if from == to {
@@ -49,7 +49,18 @@ pub fn remaps(cx: &mut Cx) -> Result<Vec<Remap>, Errno> {
     Ok(remaps)
 }
 
-/// Fills all shared mappings from their files, those that were mapped anew among them.
+/// Fills the mappings of resized files, as far as they were mapped anew. What was stored in other mappings since their files were last
+/// brought up to date stays there.
+pub fn refresh_resized(cx: &mut Cx) -> Result<(), Errno> {
+    for key in std::mem::take(&mut cx.model.fs.resized) {
+        if let Some(mapping) = cx.model.fs.mappings_of(key).first() {
+            shared::refresh(cx, &mapping.node)?;
+        }
+    }
+    Ok(())
+}
+
+/// Fills all shared mappings from their files: for a process that has stored nothing since it was last in place.
 pub fn refresh_all(cx: &mut Cx) -> Result<(), Errno> {
     let nodes: Vec<NodeId> = cx
         .model
@@ -70,10 +81,22 @@ impl FileSystem {
             .then_some(mapping.prot)
     }
 
+    /// Must something be mapped anew before the program goes on?
+    pub fn is_resized(&self) -> bool {
+        !self.resized.is_empty()
+    }
+
+    /// The mappings of a file are to be compared with it at the end of the call. What was stored in them must be in the file by now.
+    pub(crate) fn note_resized(&mut self, node: &NodeId) {
+        if let Some(key) = self.key(node) {
+            self.resized.insert(key);
+        }
+    }
+
     /// The kernel could not make a mapping that was noted before.
     pub fn not_mapped(&mut self, addr: u64) {
         self.drop_mapping(addr);
-        self.resized = false;
+        self.resized.clear();
     }
 
     /// May everything that is shared in this range be given this protection?
@@ -88,7 +111,7 @@ impl FileSystem {
         let all: Vec<SharedMapping> = self.shared.values().filter(met).cloned().collect();
         for mapping in all {
             let (from, to) = (mapping.addr.max(start), mapping.end().min(end));
-            let node = mapping.node.clone();
+            let (node, anonymous) = (mapping.node.clone(), mapping.anonymous);
             self.opened(&node);
             self.unmap(from, to);
             self.add_mapping(SharedMapping {
@@ -99,8 +122,11 @@ impl FileSystem {
                 backed: to - from,
                 ..mapping
             });
+            // Memory without a file has no end before its own, and what was stored in it need not be anywhere else.
+            if !anonymous {
+                self.note_resized(&node);
+            }
             self.forget(&node);
-            self.resized = true;
         }
     }
 }

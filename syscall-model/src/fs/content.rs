@@ -6,6 +6,7 @@
 use crate::fs::host::HostFile;
 use crate::fs::node::Bytes;
 use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use syscalls::Errno;
@@ -113,6 +114,42 @@ impl FileData {
             done += n;
         }
         Ok(out)
+    }
+
+    /// The pages, counted from `offset` (which is a page's), in which memory is unlike the file. What lies beyond the end of the file does not count.
+    pub fn unlike(&self, offset: u64, memory: &[u8]) -> Result<Vec<u64>, Errno> {
+        const EMPTY: [u8; PAGE as usize] = [0; PAGE as usize];
+        let mut unlike = Vec::new();
+        for (i, piece) in (0..).zip(memory.chunks(PAGE as usize)) {
+            let at = offset + i * PAGE;
+            let left = usize::try_from(self.size.saturating_sub(at)).unwrap_or(usize::MAX);
+            let piece = &piece[..piece.len().min(left)];
+            let is_same = match (self.pages.get(&(at / PAGE)), &self.base) {
+                (Some(page), _) => page.bytes[..piece.len()] == *piece,
+                (None, None) => EMPTY[..piece.len()] == *piece,
+                (None, Some(_)) => self.read_at(at, piece.len())? == piece,
+            };
+            if !is_same {
+                unlike.push(i);
+            }
+        }
+        Ok(unlike)
+    }
+
+    /// The pages that were written since the file was like `before`, by number, with what is in them; `None` if more has changed than that.
+    pub fn written_since<'d>(&'d self, before: &'d Self) -> Option<Vec<(u64, &'d [u8])>> {
+        let base = |data: &Self| data.base.as_ref().map(|base| (base.path.clone(), base.len));
+        if self.size != before.size || base(self) != base(before) {
+            return None;
+        }
+        let changes = before.pages.diff(&self.pages).map(|change| match change {
+            DiffItem::Add(number, page) => Some((*number, page.bytes.as_slice())),
+            DiffItem::Update {
+                new: (number, page), ..
+            } => Some((*number, page.bytes.as_slice())),
+            DiffItem::Remove(..) => None,
+        });
+        changes.collect()
     }
 
     fn read_base(&self, offset: u64, out: &mut [u8]) -> Result<(), Errno> {

@@ -15,6 +15,7 @@ mod host;
 mod locks;
 mod memory_host;
 mod node;
+mod other_processes;
 mod path;
 mod proc_contents;
 pub mod shared;
@@ -22,13 +23,14 @@ mod tree;
 mod virtual_files;
 
 pub use apply::{Change, apply, changes};
-pub use backing::{Remap, refresh_all, remaps};
+pub use backing::{Remap, refresh_all, refresh_resized, remaps};
 pub use content::{Base, FileData};
 pub use export::export;
 pub use host::{Host, HostEntry, HostFile, RealHost};
 pub use locks::{LockOwner, LockRequest, Locks};
 pub use memory_host::MemoryHost;
 pub use node::{Attributes, Bytes, Content, Directory, HostNode, Ino, Node, NodeId, Time};
+pub(crate) use other_processes::shows_others;
 pub use path::{Found, Last, resolve};
 pub use shared::{SharedMapping, flush_all};
 pub(crate) use tree::split;
@@ -37,7 +39,7 @@ pub use tree::{Entry, View};
 use crate::fd::OfdId;
 use crate::model::Config;
 use content::PAGE;
-use imbl::OrdMap;
+use imbl::{OrdMap, OrdSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -105,11 +107,15 @@ pub struct FileSystem {
     opens: OrdMap<FileKey, u32>,
     next: Ino,
     cwd: Cwd,
+    /// Where absolute paths of the process in place begin, if not at the root of everything (`chroot`).
+    root: Option<NodeId>,
     pub locks: Locks,
     /// Shared mappings of files, by address.
     shared: OrdMap<u64, SharedMapping>,
-    /// One of them covers more or less of its file than its memory shows; true during a call only.
-    pub resized: bool,
+    /// What the memory of each of them shows.
+    shown: shared::Shown,
+    /// Files of which one of them is new, or covers more or less than its memory shows; during a call only.
+    resized: OrdSet<FileKey>,
     /// Address space handed out to them.
     mapped_so_far: u64,
     pub umask: u32,
@@ -126,7 +132,9 @@ pub struct FileSystem {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     cwd: Cwd,
+    root: Option<NodeId>,
     shared: OrdMap<u64, SharedMapping>,
+    shown: shared::Shown,
     mapped_so_far: u64,
     umask: u32,
     program: Bytes,
@@ -156,9 +164,11 @@ impl FileSystem {
             opens: OrdMap::new(),
             next: FIRST_INO,
             cwd: Cwd::Initial(config.cwd.as_slice().into()),
+            root: None,
             locks: Locks::default(),
             shared: OrdMap::new(),
-            resized: false,
+            shown: shared::Shown::default(),
+            resized: OrdSet::new(),
             mapped_so_far: 0,
             umask: config.umask,
             cpus: config.cpus,
@@ -210,7 +220,9 @@ impl FileSystem {
     /// Another process comes in place.
     pub(crate) fn swap_place(&mut self, place: &mut Place) {
         std::mem::swap(&mut self.cwd, &mut place.cwd);
+        std::mem::swap(&mut self.root, &mut place.root);
         std::mem::swap(&mut self.shared, &mut place.shared);
+        std::mem::swap(&mut self.shown, &mut place.shown);
         std::mem::swap(&mut self.mapped_so_far, &mut place.mapped_so_far);
         std::mem::swap(&mut self.umask, &mut place.umask);
         std::mem::swap(&mut self.program, &mut place.program);
@@ -221,7 +233,9 @@ impl FileSystem {
     pub(crate) fn new_place(&self, config: &Config, program: &[u8], first_number: u32) -> Place {
         Place {
             cwd: Cwd::Initial(config.cwd.as_slice().into()),
+            root: None,
             shared: OrdMap::new(),
+            shown: shared::Shown::default(),
             mapped_so_far: 0,
             umask: config.umask,
             program: program.into(),
@@ -233,13 +247,19 @@ impl FileSystem {
     pub(crate) fn copy_place(&mut self, first_number: u32) -> Place {
         let place = Place {
             cwd: self.cwd.clone(),
+            root: self.root.clone(),
             shared: self.shared.clone(),
+            // Its memory may have been stored to since: all of it is compared once.
+            shown: shared::Shown::default(),
             mapped_so_far: self.mapped_so_far,
             umask: self.umask,
             program: self.program.clone(),
             next: FIRST_INO + Ino::from(first_number),
         };
         if let Cwd::Node(node) = &place.cwd {
+            self.opened(node);
+        }
+        if let Some(node) = &place.root {
             self.opened(node);
         }
         for mapping in place.shared.values() {
@@ -255,7 +275,23 @@ impl FileSystem {
             self.cwd = Cwd::Initial(b"/".as_slice().into());
             self.forget(&node);
         }
+        self.set_root(None);
         self.locks.process_ended(pid);
+    }
+
+    /// Absolute paths of the process in place begin here from now on; at the root of everything, if that is no other place.
+    pub(crate) fn set_root(&mut self, node: Option<NodeId>) {
+        if let Some(node) = &node {
+            self.opened(node);
+        }
+        if let Some(before) = std::mem::replace(&mut self.root, node) {
+            self.forget(&before);
+        }
+    }
+
+    /// Has the process in place another root than the rest of the world?
+    pub(crate) fn has_own_root(&self) -> bool {
+        self.root.is_some()
     }
 
     /// One more description refers to `node`.
@@ -293,6 +329,7 @@ impl FileSystem {
     fn unmap_all(&mut self) {
         let mapped: Vec<NodeId> = self.shared.values().map(|mapping| mapping.node.clone()).collect();
         self.shared.clear();
+        self.shown = shared::Shown::default();
         for node in mapped {
             self.forget(&node);
         }

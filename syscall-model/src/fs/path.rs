@@ -85,7 +85,7 @@ impl Walk<'_, '_> {
     fn push(&mut self, path: &[u8]) -> Result<(), Errno> {
         if path[0] == b'/' {
             self.at = self.view.root()?;
-            self.at_path = b"/".to_vec();
+            self.at_path = self.view.root_path()?;
         }
         if self.rest.is_empty() && path.ends_with(b"/") {
             self.slash = true;
@@ -107,6 +107,10 @@ impl Walk<'_, '_> {
             let last = self.rest.is_empty();
             match name.as_slice() {
                 b"." => {
+                    last_name = name;
+                    continue;
+                }
+                b".." if self.view.is_root(&self.at) => {
                     last_name = name;
                     continue;
                 }

@@ -2,6 +2,7 @@
 
 use crate::fd::Kind;
 use crate::fs::tree::View;
+use crate::processes::{Pid, Zombie};
 use crate::thread::{Pending, Tid};
 use std::fmt::Write as _;
 use syscalls::Errno;
@@ -98,12 +99,13 @@ pub(super) fn process(view: &View, tid: Tid, name: &[u8]) -> Vec<u8> {
     else {
         return Vec::new();
     };
-    let end = thread.name.iter().position(|&b| b == 0).unwrap_or(15);
-    let comm = String::from_utf8_lossy(&thread.name[..end]).into_owned();
-    let state = if matches!(thread.pending, Pending::Running) {
-        "R"
-    } else {
-        "S"
+    let comm = name_of(&thread.name);
+    let own = &view.model.process;
+    let (parent, group, session) = (own.parent, own.group, own.session);
+    let (state, state_word) = match thread.pending {
+        _ if own.stopped.is_some() => ("T", "stopped"),
+        Pending::Running => ("R", "running"),
+        _ => ("S", "sleeping"),
     };
     let threads = view.model.threads.len();
     let (uid, gid) = view.user();
@@ -120,18 +122,55 @@ pub(super) fn process(view: &View, tid: Tid, name: &[u8]) -> Vec<u8> {
         b"stat" => {
             let zeros = "0 ".repeat(7);
             format!(
-                "{tid} ({comm}) {state} 1 {pid} {pid} 0 -1 4194304 {zeros}0 0 0 20 0 {threads} 0 100000 8388608 1024 \
+                "{tid} ({comm}) {state} {parent} {group} {session} 0 -1 4194304 {zeros}0 0 0 20 0 {threads} 0 100000 8388608 1024 \
                  18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
             )
         }
         _ => format!(
-            "Name:\t{comm}\nUmask:\t{:04o}\nState:\t{state}\nTgid:\t{pid}\nNgid:\t0\nPid:\t{tid}\nPPid:\t1\n\
+            "Name:\t{comm}\nUmask:\t{:04o}\nState:\t{state} ({state_word})\nTgid:\t{pid}\nNgid:\t0\nPid:\t{tid}\nPPid:\t{parent}\n\
              TracerPid:\t0\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{gid}\t{gid}\t{gid}\t{gid}\nFDSize:\t64\n\
              VmPeak:\t    8192 kB\nVmSize:\t    8192 kB\nVmHWM:\t    4096 kB\nVmRSS:\t    4096 kB\n\
              Threads:\t{threads}\nSigBlk:\t{:016x}\nvoluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n",
             view.fs().umask,
             thread.mask,
         ),
+    }
+    .into_bytes()
+}
+
+fn name_of(name: &[u8; 16]) -> String {
+    let end = name.iter().position(|&b| b == 0).unwrap_or(15);
+    String::from_utf8_lossy(&name[..end]).into_owned()
+}
+
+/// `/proc/PID/NAME` of a process that has ended.
+pub(super) fn zombie(view: &View, pid: Pid, name: &[u8]) -> Vec<u8> {
+    let Some(zombie) = view.model.zombies.get(&pid) else {
+        return Vec::new();
+    };
+    let comm = name_of(&zombie.name);
+    let Zombie {
+        parent,
+        group,
+        session,
+        user,
+        ..
+    } = zombie;
+    match name {
+        b"comm" => format!("{comm}\n"),
+        b"stat" => {
+            let zeros = "0 ".repeat(7);
+            format!(
+                "{pid} ({comm}) Z {parent} {group} {session} 0 -1 4194304 {zeros}0 0 0 20 0 1 0 100000 0 0 \
+                 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 {}\n",
+                zombie.ended.status()
+            )
+        }
+        b"status" => format!(
+            "Name:\t{comm}\nState:\tZ (zombie)\nTgid:\t{pid}\nNgid:\t0\nPid:\t{pid}\nPPid:\t{parent}\nTracerPid:\t0\n\
+             Uid:\t{user}\t{user}\t{user}\t{user}\nThreads:\t1\n"
+        ),
+        _ => String::new(),
     }
     .into_bytes()
 }

@@ -10,11 +10,12 @@ use crate::call::Call;
 use crate::fd::Kind;
 use crate::fs::content::PAGE;
 use crate::fs::node::NodeId;
-use crate::fs::{FileKey, FileSystem, Place};
+use crate::fs::{FileData, FileKey, FileSystem, Place};
 use crate::fs::{backing, data};
 use crate::memory::GuestMemoryExt;
 use crate::model::{Cx, Model};
 use imbl::OrdMap;
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use syscalls::{Errno, Sysno};
 
@@ -33,6 +34,23 @@ pub struct SharedMapping {
     pub anonymous: bool,
     /// How much of it, from its start, has memory that shows the file; the pages after that lie beyond the file's end.
     pub backed: u64,
+}
+
+/// What the memory of each mapping shows, by its address: the file as it was when it was last filled. Says nothing that memory and files do not say, so it
+/// identifies no state.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shown(OrdMap<u64, FileData>);
+
+impl PartialEq for Shown {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Shown {}
+
+impl Hash for Shown {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl SharedMapping {
@@ -58,6 +76,7 @@ impl FileSystem {
 
     pub(crate) fn add_mapping(&mut self, mapping: SharedMapping) {
         self.opened(&mapping.node);
+        self.shown.0.remove(&mapping.addr);
         self.shared.insert(mapping.addr, mapping);
     }
 
@@ -146,6 +165,7 @@ impl FileSystem {
     }
 
     pub(crate) fn drop_mapping(&mut self, addr: u64) {
+        self.shown.0.remove(&addr);
         if let Some(mapping) = self.shared.remove(&addr) {
             self.forget(&mapping.node);
         }
@@ -263,14 +283,57 @@ pub fn spans_of_call(model: &Model, call: &Call, result: i64) -> Vec<(Range<u64>
 
 /// The pages of a mapping that differ from the file, as far as the file goes.
 fn differences(cx: &Cx, mapping: &SharedMapping) -> Result<Vec<(u64, Vec<u8>)>, Errno> {
+    let page = |i: u64, memory: &[u8]| (mapping.offset + i * PAGE, memory.to_vec());
+    if let NodeId::Overlay(ino) = cx.model.fs.current(&mapping.node) {
+        // Without a copy of the file: this is asked after every step.
+        let file = cx.model.fs.file_data(ino)?;
+        let len = file.size().saturating_sub(mapping.offset).min(mapping.backed);
+        let in_memory = cx.mem.peek_vec(mapping.addr, len as usize)?;
+        let pieces: Vec<&[u8]> = in_memory.chunks(PAGE as usize).collect();
+        let unlike = file.unlike(mapping.offset, &in_memory)?.into_iter();
+        return Ok(unlike.map(|i| page(i, pieces[i as usize])).collect());
+    }
     let in_file = data::node_bytes(cx, &mapping.node, None, mapping.offset, mapping.backed as usize)?;
     let in_memory = cx.mem.peek_vec(mapping.addr, in_file.len())?;
     let pages = in_memory.chunks(PAGE as usize).zip(in_file.chunks(PAGE as usize));
     Ok((0..)
         .zip(pages)
         .filter(|(_, (memory, file))| memory != file)
-        .map(|(i, (memory, _))| (mapping.offset + i * PAGE, memory.to_vec()))
+        .map(|(i, (memory, _))| page(i, memory))
         .collect())
+}
+
+/// Fills what has changed since the mapping was last filled; false if all of it must be looked at.
+fn fill_changed(cx: &mut Cx, mapping: &SharedMapping) -> Result<bool, Errno> {
+    let fs = &cx.model.fs;
+    let NodeId::Overlay(ino) = fs.current(&mapping.node) else {
+        return Ok(false);
+    };
+    let Some(before) = fs.shown.0.get(&mapping.addr) else {
+        return Ok(false);
+    };
+    let now = fs.file_data(ino)?;
+    let Some(written) = now.written_since(before) else {
+        return Ok(false);
+    };
+    for (number, bytes) in written {
+        let at = number * PAGE;
+        if at >= mapping.offset && at < mapping.offset + mapping.backed {
+            cx.mem.poke(mapping.addr + (at - mapping.offset), bytes)?;
+        }
+    }
+    Ok(true)
+}
+
+/// The mapping shows its file as it is now.
+fn note_shown(cx: &mut Cx, mapping: &SharedMapping) {
+    let fs = &mut cx.model.fs;
+    if let NodeId::Overlay(ino) = fs.current(&mapping.node)
+        && let Ok(data) = fs.file_data(ino)
+    {
+        let data = data.clone();
+        fs.shown.0.insert(mapping.addr, data);
+    }
 }
 
 /// Fills all mappings of a file again after it changed, as far as they have memory for it: where that is too little or too
@@ -292,9 +355,15 @@ fn fill(cx: &mut Cx, node: &NodeId, cut: bool) -> Result<(), Errno> {
         return Ok(());
     };
     for mapping in cx.model.fs.mappings_of(key) {
+        if !cut && fill_changed(cx, &mapping)? {
+            note_shown(cx, &mapping);
+            continue;
+        }
         let mut in_file = data::node_bytes(cx, &mapping.node, None, mapping.offset, mapping.backed as usize)?;
         let backed = backing::wanted(cx, &mapping)?;
-        cx.model.fs.resized |= backed != mapping.backed;
+        if backed != mapping.backed {
+            cx.model.fs.note_resized(&mapping.node);
+        }
         if cut {
             in_file.resize(backed as usize, 0);
         }
@@ -308,6 +377,9 @@ fn fill(cx: &mut Cx, node: &NodeId, cut: bool) -> Result<(), Errno> {
                 // Whatever the program may do with it: a mapping for reading shows what is written to the file.
                 cx.mem.poke(mapping.addr + i * PAGE, file)?;
             }
+        }
+        if backed == mapping.backed {
+            note_shown(cx, &mapping);
         }
     }
     Ok(())

@@ -93,7 +93,24 @@ impl<'a> View<'a> {
     }
 
     pub fn root(&self) -> Result<NodeId, Errno> {
-        self.host_node(b"/")?.ok_or(Errno::ENOENT)
+        match &self.fs().root {
+            Some(root) => Ok(self.fs().current(root)),
+            None => self.host_node(b"/")?.ok_or(Errno::ENOENT),
+        }
+    }
+
+    /// Where that is.
+    pub fn root_path(&self) -> Result<Vec<u8>, Errno> {
+        match &self.fs().root {
+            Some(root) => self.directory_path(root),
+            None => Ok(b"/".to_vec()),
+        }
+    }
+
+    /// Does `..` lead nowhere from here?
+    pub fn is_root(&self, dir: &NodeId) -> bool {
+        let root = self.fs().root.as_ref();
+        root.is_some_and(|root| self.fs().key(root) == self.fs().key(dir))
     }
 
     /// The working directory.

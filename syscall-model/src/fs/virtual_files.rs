@@ -7,8 +7,10 @@
 use crate::channels::{ChannelId, control};
 use crate::fd::{Kind, OfdId};
 use crate::fs::node::{Attributes, NodeId, Time};
+use crate::fs::other_processes::Elsewhere;
 use crate::fs::tree::{Entry, View};
 use crate::fs::{OVERLAY_DEV, proc_contents};
+use crate::processes::Pid;
 use crate::thread::Tid;
 use syscalls::Errno;
 
@@ -45,6 +47,8 @@ const MADE_UP: &[&[u8]] = &[
 ];
 /// Files of `/proc/PID` that only the supervisor can fill.
 const FROM_PROCESS: &[&[u8]] = &[b"auxv", b"cmdline", b"environ", b"maps", b"smaps"];
+/// What is left of a process that has ended.
+const LEFT: &[&[u8]] = &[b"cmdline", b"comm", b"stat", b"status"];
 const LINKS: &[&[u8]] = &[b"exe", b"cwd", b"root"];
 
 /// What a made-up path stands for.
@@ -65,6 +69,13 @@ enum Made<'p> {
     File(Tid, &'p [u8]),
     Global(&'p [u8]),
     Cpus,
+    TerminalList,
+    /// By which more of them are made.
+    TerminalMaker,
+    Terminal(u32),
+    /// A process that has ended and was not waited for, and what is left of it.
+    Zombie,
+    ZombieFile(Pid, &'p [u8]),
 }
 
 enum Parsed<'p> {
@@ -74,6 +85,9 @@ enum Parsed<'p> {
 }
 
 pub(crate) fn layer(view: &View, path: &[u8]) -> Layer {
+    if let Some(other) = Elsewhere::of(view, path) {
+        return layer(&other.view(), path);
+    }
     match parse(view, path) {
         Parsed::Host => Layer::Host,
         Parsed::Missing => Layer::Missing,
@@ -89,10 +103,29 @@ fn parse<'p>(view: &View, path: &'p [u8]) -> Parsed<'p> {
             Some(_) => Parsed::Host,
         };
     }
+    if let Some(rest) = path.strip_prefix(b"/dev/pts") {
+        return parse_terminals(view, rest);
+    }
     match path.strip_prefix(b"/sys/") {
         Some(rest) => parse_sys(view, rest),
         None => Parsed::Host,
     }
+}
+
+/// Terminals of the host are nobody's business; those that the program made are here.
+fn parse_terminals<'p>(view: &View, rest: &[u8]) -> Parsed<'p> {
+    let Some(name) = rest.strip_prefix(b"/") else {
+        return match rest.is_empty() {
+            true => Parsed::Made(Made::TerminalList),
+            false => Parsed::Host,
+        };
+    };
+    if name == b"ptmx" {
+        return Parsed::Made(Made::TerminalMaker);
+    }
+    let number = number(name).and_then(|number| u32::try_from(number).ok());
+    let there = number.filter(|&number| view.model.channels.terminal_numbered(number).is_some());
+    there.map_or(Parsed::Missing, |number| Parsed::Made(Made::Terminal(number)))
 }
 
 fn parse_sys<'p>(view: &View, rest: &'p [u8]) -> Parsed<'p> {
@@ -132,9 +165,18 @@ fn parse_proc<'p>(view: &View, path: &'p [u8]) -> Parsed<'p> {
         _ if number(first) == Some(u64::from(view.model.process.pid)) => {
             parse_process(view, view.model.process.pid, rest, true)
         }
-        _ => None,
+        _ => parse_zombie(view, first, rest),
     };
     made.map_or(Parsed::Missing, Parsed::Made)
+}
+
+fn parse_zombie<'p>(view: &View, first: &[u8], rest: Option<&'p [u8]>) -> Option<Made<'p>> {
+    let pid = Pid::try_from(number(first)?).ok()?;
+    view.model.zombies.get(&pid)?;
+    match rest {
+        None => Some(Made::Zombie),
+        Some(name) => LEFT.contains(&name).then_some(Made::ZombieFile(pid, name)),
+    }
 }
 
 fn parse_process<'p>(view: &View, tid: Tid, rest: Option<&'p [u8]>, whole: bool) -> Option<Made<'p>> {
@@ -174,18 +216,51 @@ fn parse_process<'p>(view: &View, tid: Tid, rest: Option<&'p [u8]>, whole: bool)
 }
 
 pub(crate) fn attributes(view: &View, path: &[u8]) -> Result<Attributes, Errno> {
+    if let Some(other) = Elsewhere::of(view, path) {
+        return attributes(&other.view(), path);
+    }
     let Parsed::Made(made) = parse(view, path) else {
         return Err(Errno::ENOENT);
     };
     let mode = match made {
-        Made::Proc | Made::Process | Made::TaskList | Made::Thread(_) => libc::S_IFDIR | 0o555,
+        Made::Proc | Made::Process | Made::TaskList | Made::Thread(_) | Made::Zombie => libc::S_IFDIR | 0o555,
         Made::FdList | Made::FdInfoList => libc::S_IFDIR | 0o500,
         Made::SelfLink | Made::ThreadSelfLink | Made::MountsLink | Made::Link(_) => libc::S_IFLNK | 0o777,
         Made::Fd(_) => libc::S_IFLNK | 0o700,
+        Made::TerminalList => libc::S_IFDIR | 0o755,
+        Made::TerminalMaker => libc::S_IFCHR | 0o666,
+        Made::Terminal(_) => libc::S_IFCHR | 0o620,
         Made::File(_, b"comm") => libc::S_IFREG | 0o644,
-        Made::FdInfo(_) | Made::File(..) | Made::Global(_) | Made::Cpus => libc::S_IFREG | 0o444,
+        Made::FdInfo(_) | Made::File(..) | Made::ZombieFile(..) | Made::Global(_) | Made::Cpus => {
+            libc::S_IFREG | 0o444
+        }
     };
-    Ok(made_up(view, mode, inode_of(path)))
+    let mut attributes = made_up(view, mode, inode_of(path));
+    match made {
+        Made::TerminalMaker => attributes.rdev = libc::makedev(5, 2),
+        Made::Terminal(number) => {
+            attributes.rdev = libc::makedev(FIRST_TERMINAL + number / 256, number % 256);
+            attributes.gid = TERMINAL_GROUP;
+        }
+        _ => {}
+    }
+    Ok(attributes)
+}
+
+/// The major number of the first pseudo-terminals.
+const FIRST_TERMINAL: u32 = 136;
+/// The group `tty` of Debian, to which they belong.
+const TERMINAL_GROUP: u32 = 5;
+
+/// The name of a pseudo-terminal.
+fn terminal_path(view: &View, id: ChannelId) -> Vec<u8> {
+    let number = view
+        .model
+        .channels
+        .terminals
+        .get(&id)
+        .map_or(0, |terminal| terminal.number);
+    format!("/dev/pts/{number}").into_bytes()
 }
 
 /// Inode numbers of made-up files: the same for the same path, below those of created files.
@@ -216,6 +291,14 @@ pub(crate) fn description_attributes(view: &View, id: OfdId) -> Attributes {
     let (mode, ino) = match view.model.files.get(id).map(|d| &d.kind) {
         Some(Kind::File(file)) => return view.attributes(&file.node).unwrap_or_default(),
         Some(Kind::Output(stream)) => (libc::S_IFIFO | 0o600, u64::from(*stream)),
+        Some(Kind::PtySlave(id, _)) => {
+            let path = terminal_path(view, *id);
+            match attributes(view, &path) {
+                Ok(attributes) => return attributes,
+                Err(_) => (libc::S_IFCHR | 0o620, inode_of(&path)),
+            }
+        }
+        Some(Kind::PtyMaster(_)) => return attributes(view, b"/dev/pts/ptmx").unwrap_or_default(),
         Some(kind) => control::stat_kind(kind),
         None => (0, 0),
     };
@@ -247,6 +330,8 @@ fn description_name(view: &View, fd: i32) -> Option<Vec<u8>> {
         Kind::EventFd(_) => b"anon_inode:[eventfd]".to_vec(),
         Kind::TimerFd(_) => b"anon_inode:[timerfd]".to_vec(),
         Kind::SignalFd(_) => b"anon_inode:[signalfd]".to_vec(),
+        Kind::PtyMaster(_) => b"/dev/ptmx".to_vec(),
+        Kind::PtySlave(id, _) => terminal_path(view, *id),
         Kind::MessageQueue(id) => mqueue_name(view, *id),
         Kind::PidFd(_) => b"anon_inode:[pidfd]".to_vec(),
         _ => b"anon_inode:[eventpoll]".to_vec(),
@@ -254,6 +339,9 @@ fn description_name(view: &View, fd: i32) -> Option<Vec<u8>> {
 }
 
 pub(crate) fn link(view: &View, path: &[u8]) -> Option<Vec<u8>> {
+    if let Some(other) = Elsewhere::of(view, path) {
+        return link(&other.view(), path);
+    }
     let Parsed::Made(made) = parse(view, path) else {
         return None;
     };
@@ -264,7 +352,7 @@ pub(crate) fn link(view: &View, path: &[u8]) -> Option<Vec<u8>> {
         Made::MountsLink => Some(b"self/mounts".to_vec()),
         Made::Link(b"exe") => Some(view.fs().program.to_vec()),
         Made::Link(b"cwd") => view.directory_path(&view.cwd().ok()?).ok(),
-        Made::Link(_) => Some(b"/".to_vec()),
+        Made::Link(_) => view.root_path().ok(),
         Made::Fd(fd) => description_name(view, fd),
         _ => None,
     }
@@ -275,6 +363,9 @@ pub(crate) fn magic_link(view: &View, node: &NodeId) -> Result<Option<(NodeId, V
     let NodeId::Virtual(path) = node else {
         return Ok(None);
     };
+    if let Some(other) = Elsewhere::of(view, path) {
+        return magic_link(&other.view(), node);
+    }
     match parse(view, path) {
         Parsed::Made(Made::Fd(fd)) => {
             let (id, description) = view.model.files.lookup_any(fd)?;
@@ -293,16 +384,24 @@ pub(crate) fn magic_link(view: &View, node: &NodeId) -> Result<Option<(NodeId, V
 }
 
 pub(crate) fn list(view: &View, path: &[u8]) -> Result<Vec<Entry>, Errno> {
+    if let Some(other) = Elsewhere::of(view, path) {
+        return list(&other.view(), path);
+    }
     let Parsed::Made(made) = parse(view, path) else {
         return Err(Errno::ENOENT);
     };
     let fds = || view.model.files.iter().map(|(fd, _)| fd.to_string());
     let names: Vec<String> = match made {
         Made::Proc => {
-            let own = [view.model.process.pid.to_string()];
+            let own = view
+                .model
+                .pids()
+                .into_iter()
+                .chain(view.model.zombies.keys().copied());
+            let own = own.map(|pid| pid.to_string());
             let fixed = ["self", "thread-self", "mounts"].map(str::to_owned);
             let files = GLOBAL_PROC.iter().chain(HOST_PROC).map(|name| text(name));
-            own.into_iter().chain(fixed).chain(files).collect()
+            own.chain(fixed).chain(files).collect()
         }
         Made::Process | Made::Thread(_) => {
             let fixed = ["fd", "fdinfo"].map(str::to_owned).into_iter();
@@ -314,8 +413,16 @@ pub(crate) fn list(view: &View, path: &[u8]) -> Result<Vec<Entry>, Errno> {
                 .map(|name| text(name));
             fixed.chain(task).chain(files).collect()
         }
+        Made::Zombie => LEFT.iter().map(|name| text(name)).collect(),
         Made::TaskList => view.model.threads.keys().map(u32::to_string).collect(),
         Made::FdList | Made::FdInfoList => fds().collect(),
+        Made::TerminalList => {
+            let numbers = view.model.channels.terminal_numbers().into_iter();
+            numbers
+                .map(|number| number.to_string())
+                .chain(["ptmx".to_owned()])
+                .collect()
+        }
         _ => return Err(Errno::ENOTDIR),
     };
     let entry = |name: String| {
@@ -348,9 +455,13 @@ pub(crate) fn names_thread(view: &View, path: &[u8]) -> Option<Tid> {
 
 /// All bytes of a made-up file as they are now.
 pub(crate) fn contents(view: &View, path: &[u8]) -> Result<Vec<u8>, Errno> {
+    if let Some(other) = Elsewhere::of(view, path) {
+        return contents(&other.view(), path);
+    }
     match parse(view, path) {
         Parsed::Made(Made::Global(name)) => Ok(proc_contents::machine(view, name)),
         Parsed::Made(Made::Cpus) => Ok(proc_contents::cpu_list(view)),
+        Parsed::Made(Made::ZombieFile(pid, name)) => Ok(proc_contents::zombie(view, pid, name)),
         Parsed::Made(Made::FdInfo(fd)) => proc_contents::descriptor(view, fd),
         Parsed::Made(Made::File(tid, name)) => match view.host.process_file(name) {
             Some(bytes) if FROM_PROCESS.contains(&name) => Ok(bytes),

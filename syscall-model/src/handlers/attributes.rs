@@ -3,7 +3,7 @@
 use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::Kind;
-use crate::fs::{Attributes, Time};
+use crate::fs::{Attributes, Time, shows_others};
 use crate::handlers::paths;
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
@@ -25,6 +25,9 @@ pub fn descriptor_reads(cx: &Cx, fd: i32) -> Vec<Touch> {
         Ok((ofd, description)) => {
             let mut touches = vec![Touch::read(Object::Description(ofd))];
             if let Kind::File(file) = &description.kind {
+                if shows_others(cx.model, &file.path) {
+                    touches.push(Touch::read(Object::Everything));
+                }
                 touches.push(Touch::read(Object::Path(file.path.to_vec())));
             }
             touches

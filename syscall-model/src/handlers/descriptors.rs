@@ -229,17 +229,23 @@ fn seals(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 pub fn prepare_ioctl(cx: &mut Cx, call: &Call) -> Prepared {
-    let Ok((ofd, _)) = cx.model.files.lookup(call.fd(0)) else {
+    let Ok((ofd, description)) = cx.model.files.lookup(call.fd(0)) else {
         return Prepared::visible(vec![Touch::read(Object::FdTable)]);
     };
-    match call.word(1) {
+    let is_terminal = matches!(description.kind, Kind::PtyMaster(_) | Kind::PtySlave(..));
+    let request = call.word(1) & 0xffff_ffff;
+    match request {
         libc::FIOCLEX | libc::FIONCLEX => Prepared::visible(vec![Touch::write(Object::FdTable)]),
-        // Nothing is a terminal, whatever anyone does.
-        libc::TCGETS | libc::TIOCGWINSZ => Prepared::invisible(),
-        request => {
+        // What is no terminal does not become one.
+        libc::TCGETS | libc::TIOCGWINSZ if !is_terminal => Prepared::invisible(),
+        _ if is_terminal && channels::pty::only_looks(request) => {
+            Prepared::visible(channels::touches(cx.model, ofd, channels::Use::Poll))
+        }
+        _ if is_terminal => Prepared::visible(vec![Touch::write(Object::Everything)]),
+        _ => {
             let mut prepared = Prepared::visible(io::touches(cx.model, ofd, false, false));
             let kind = cx.model.files.get(ofd).map(|description| &description.kind);
-            if let (Some(&Kind::Socket(socket)), libc::FIONREAD) = (kind, request & 0xffff_ffff) {
+            if let (Some(&Kind::Socket(socket)), libc::FIONREAD) = (kind, request) {
                 prepared.observes = Some(Observation::Count { socket });
             }
             prepared
@@ -247,7 +253,7 @@ pub fn prepare_ioctl(cx: &mut Cx, call: &Call) -> Prepared {
     }
 }
 
-/// `isatty` and its kin must see no terminal: standard output is captured.
+/// `isatty` and its kin must see no terminal unless the program made one: standard output is captured.
 pub fn ioctl(cx: &mut Cx, call: &Call) -> Outcome {
     let (fd, request, argument) = (call.fd(0), call.word(1) & 0xffff_ffff, call.word(2));
     let (ofd, description) = cx.model.files.lookup(fd)?;
@@ -290,6 +296,7 @@ pub fn ioctl(cx: &mut Cx, call: &Call) -> Outcome {
                 Effect::ok()
             }
             Kind::File(_) | Kind::Output(_) => Err(Errno::ENOTTY),
+            Kind::PtyMaster(_) | Kind::PtySlave(..) => channels::pty::ioctl(cx, ofd, request, argument),
             _ => Ok(Effect::Done(channels::control::ioctl(
                 cx, ofd, request, argument,
             )?)),

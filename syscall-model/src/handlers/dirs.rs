@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId};
 use crate::fs::{Class, Entry, NodeId, data};
-use crate::handlers::{attributes, paths};
+use crate::handlers::{attributes, identity, paths};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::object::{Object, Touch};
@@ -201,9 +201,35 @@ pub fn fchdir(cx: &mut Cx, call: &Call) -> Outcome {
     change_directory(cx, node)
 }
 
+/// `chroot`. The working directory stays where it is.
+pub fn chroot(cx: &mut Cx, call: &Call) -> Outcome {
+    let node = paths::node_at(cx, libc::AT_FDCWD, call.word(0), 0)?;
+    let attributes = cx.view().attributes(&node)?;
+    if !attributes.is_dir() {
+        return Err(Errno::ENOTDIR);
+    }
+    if !cx.view().permits(&attributes, 1) {
+        return Err(Errno::EACCES);
+    }
+    if !identity::is_root(cx) {
+        return Err(Errno::EPERM);
+    }
+    let is_everything = cx.view().directory_path(&node)? == b"/";
+    cx.model.fs.set_root((!is_everything).then_some(node));
+    Effect::ok()
+}
+
 pub fn getcwd(cx: &mut Cx, call: &Call) -> Outcome {
     let view = cx.view();
     let mut path = view.directory_path(&view.cwd()?)?;
+    let root = view.root_path()?;
+    if root != b"/" {
+        path = match path.strip_prefix(root.as_slice()) {
+            Some(b"") => b"/".to_vec(),
+            Some(below) if below.starts_with(b"/") => below.to_vec(),
+            _ => [b"(unreachable)", path.as_slice()].concat(),
+        };
+    }
     path.push(0);
     if path.len() as u64 > call.word(1) {
         return Err(Errno::ERANGE);

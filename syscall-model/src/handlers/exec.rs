@@ -78,6 +78,11 @@ fn exec(cx: &mut Cx, dirfd: i32, path: &[u8], argv: u64, envp: u64) -> Outcome {
         argv = head.into_iter().flatten().chain(rest).collect();
         (dirfd, path) = (libc::AT_FDCWD, interpreter);
     };
+    if cx.model.fs.has_own_root() {
+        return Ok(Effect::Unsupported(
+            "a program started after chroot: the kernel would look for its interpreter and libraries elsewhere".to_owned(),
+        ));
+    }
     if !matches!(node, NodeId::Host(_)) {
         return Ok(Effect::Unsupported(
             "the program to run was made or changed by this one, and the kernel has no file of it".to_owned(),

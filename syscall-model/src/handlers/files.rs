@@ -1,7 +1,7 @@
 //! Opening, closing and positioning files.
 
 use crate::call::Call;
-use crate::channels;
+use crate::channels::{self, ChannelId, pty};
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId};
 use crate::fs::{Class, Content, FileData, Found, Last, NodeId, OpenFile, data};
@@ -27,6 +27,14 @@ fn prepare_open_at(cx: &Cx, dirfd: i32, path: u64, flags: i32) -> Prepared {
     } else {
         paths::reads(cx, dirfd, path, flags & libc::O_NOFOLLOW == 0)
     };
+    // Terminals have numbers in the order in which they are made, and may become that of a session.
+    let is_terminal = |path: &[u8]| path.starts_with(b"/dev/pt") || path == b"/dev/tty";
+    if touches
+        .iter()
+        .any(|touch| matches!(&touch.object, Object::Path(path) if is_terminal(path)))
+    {
+        touches.push(Touch::write(Object::Everything));
+    }
     touches.push(Touch::write(Object::FdTable));
     Prepared::visible(touches)
 }
@@ -204,7 +212,12 @@ fn open_existing(cx: &mut Cx, found: &Found, node: NodeId, flags: i32) -> Outcom
         }
         libc::S_IFDIR if writes || flags & libc::O_CREAT != 0 => return Err(Errno::EISDIR),
         libc::S_IFDIR => Class::Directory,
-        libc::S_IFCHR => device(attributes.rdev)?,
+        libc::S_IFCHR if cx.view().permits(&attributes, want) => match device(cx, attributes.rdev)? {
+            Device::Known(class) => class,
+            Device::NewTerminal => return pty::open_master(cx, flags),
+            Device::Terminal(id) => return pty::open_slave(cx, id, flags),
+        },
+        libc::S_IFCHR => return Err(Errno::EACCES),
         _ if matches!(node, NodeId::Virtual(_)) => Class::Virtual,
         _ => Class::Regular,
     };
@@ -219,13 +232,32 @@ fn open_existing(cx: &mut Cx, found: &Found, node: NodeId, flags: i32) -> Outcom
     install_file(cx, node, class, found, flags)
 }
 
-/// The character devices that every program may count on; there is no terminal.
-fn device(rdev: u64) -> Result<Class, Errno> {
-    match (libc::major(rdev), libc::minor(rdev)) {
-        (1, 3) => Ok(Class::Null),
-        (1, 5) => Ok(Class::Zero),
-        (1, 7) => Ok(Class::Full),
-        (1, 8 | 9) => Ok(Class::Random),
+/// What a character device is.
+enum Device {
+    Known(Class),
+    /// Each time it is opened, another pseudo-terminal.
+    NewTerminal,
+    Terminal(ChannelId),
+}
+
+/// The character devices that every program may count on, and the terminals that it has made.
+fn device(cx: &Cx, rdev: u64) -> Result<Device, Errno> {
+    /// Of pseudo-terminals; each major number has as many minor ones.
+    const TERMINALS: std::ops::Range<u32> = 136..144;
+    const EACH: u32 = 256;
+    let (major, minor) = (libc::major(rdev), libc::minor(rdev));
+    match (major, minor) {
+        (1, 3) => Ok(Device::Known(Class::Null)),
+        (1, 5) => Ok(Device::Known(Class::Zero)),
+        (1, 7) => Ok(Device::Known(Class::Full)),
+        (1, 8 | 9) => Ok(Device::Known(Class::Random)),
+        (5, 0) => pty::own(cx.model).map(Device::Terminal).ok_or(Errno::ENXIO),
+        (5, 2) => Ok(Device::NewTerminal),
+        _ if TERMINALS.contains(&major) => {
+            let number = (major - TERMINALS.start) * EACH + minor;
+            let found = cx.model.channels.terminal_numbered(number);
+            found.map(Device::Terminal).ok_or(Errno::ENXIO)
+        }
         _ => Err(Errno::ENXIO),
     }
 }

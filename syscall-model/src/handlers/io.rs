@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::channels;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId};
-use crate::fs::{Class, data};
+use crate::fs::{Class, data, shows_others};
 use crate::memory::GuestMemoryExt;
 use crate::model::{Cx, Model};
 use crate::object::{Object, Touch};
@@ -63,6 +63,7 @@ pub fn touches(model: &Model, ofd: OfdId, writes: bool, positional: bool) -> Vec
         Touch::write(Object::Description(ofd))
     };
     match &description.kind {
+        Kind::File(file) if shows_others(model, &file.path) => vec![moves, Touch::read(Object::Everything)],
         Kind::File(file) if matches!(file.class, Class::Regular | Class::Directory) => {
             let mut touches = vec![moves, access(Object::Path(file.path.to_vec()))];
             // Any load or store may be one of the same bytes.

@@ -81,6 +81,10 @@ fn check_new(cx: &Cx, call: &Call) -> Result<(), Errno> {
     if flags & libc::MAP_ANONYMOUS != 0 && flags & libc::MAP_HUGETLB != 0 && ![0, 21, 30].contains(&huge) {
         return Err(Errno::EINVAL);
     }
+    // Those that there are must be set aside by an administrator, who has not done so.
+    if flags & libc::MAP_ANONYMOUS != 0 && flags & libc::MAP_HUGETLB != 0 && len != 0 {
+        return Err(Errno::ENOMEM);
+    }
     let whole = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
     if whole == 0 {
         return Err(if len == 0 { Errno::EINVAL } else { Errno::ENOMEM });
@@ -201,7 +205,7 @@ pub(super) fn note_shared(cx: &mut Cx, node: &NodeId, map: &mut MapFile, writabl
         // As if the file went on to the end of the mapping; what does not is found when it is mapped.
         backed: map.len.next_multiple_of(PAGE),
     });
-    cx.model.fs.resized = true;
+    cx.model.fs.note_resized(node);
 }
 
 /// Where the bytes of a mapping come from.
@@ -290,6 +294,9 @@ pub fn mprotect(cx: &mut Cx, call: &Call) -> Outcome {
         // The kernel has private memory there, and would not mind.
         if !cx.model.fs.may_protect(start, end, prot) {
             return Err(Errno::EACCES);
+        }
+        if cx.model.fs.shared_in(start, end - start) {
+            shared::flush_all(cx)?;
         }
         cx.model.fs.protect(start, end, prot);
     }

@@ -378,16 +378,16 @@ fn same(cx: &Cx, a: &NodeId, b: &NodeId) -> Result<bool, Errno> {
 /// Is `dir` the directory `of` or somewhere below it?
 fn lies_within(cx: &Cx, dir: &NodeId, of: &NodeId) -> Result<bool, Errno> {
     let view = cx.view();
-    let root = view.root()?;
     let mut at = dir.clone();
     loop {
         if same(cx, &at, of)? {
             return Ok(true);
         }
-        if same(cx, &at, &root)? {
+        let above = view.parent(&at)?;
+        if same(cx, &at, &above)? {
             return Ok(false);
         }
-        at = view.parent(&at)?;
+        at = above;
     }
 }
 

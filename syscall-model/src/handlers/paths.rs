@@ -1,7 +1,7 @@
 //! Path arguments: where a call's path leads, and what resolving it touches.
 
 use crate::fd::Kind;
-use crate::fs::{Found, Last, NodeId, resolve};
+use crate::fs::{Found, Last, NodeId, resolve, shows_others};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::object::{Object, Touch};
@@ -74,10 +74,19 @@ pub fn node_of(cx: &Cx, fd: i32) -> Result<NodeId, Errno> {
     })
 }
 
+/// Is this the path of a process, be it there or not?
+fn names_process(cx: &Cx, addr: u64) -> bool {
+    let path = cx.mem.read_path(addr);
+    path.is_ok_and(|path| shows_others(cx.model, &path))
+}
+
 /// What looking at the path at `addr` touches.
 pub fn reads(cx: &Cx, dirfd: i32, addr: u64, follow: bool) -> Vec<Touch> {
     match find_at(cx, dirfd, addr, follow) {
+        Ok(found) if shows_others(cx.model, &found.path) => vec![Touch::read(Object::Everything)],
         Ok(found) => vec![Touch::read(Object::Path(found.path))],
+        // What is not there yet may be a process.
+        Err(_) if !cx.model.is_single() && names_process(cx, addr) => vec![Touch::read(Object::Everything)],
         Err(_) => vec![Touch::read(Object::FileSystem)],
     }
 }

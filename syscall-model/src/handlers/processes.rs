@@ -175,34 +175,49 @@ pub fn until_exec(child: Tid) -> Wait {
     }
 }
 
-/// What the end of the process in place touches: what it has open, and its parent. With others who depend on it, everything.
+/// What the end of the process in place touches: what it has open. Whom it tells is known when it ends ([`Model::told_of_end`]). With others who depend on
+/// more than that, everything.
 pub(super) fn ending_touches(cx: &Cx) -> Vec<Touch> {
     let model = &*cx.model;
     let own = &model.process;
-    let parent = Touch::write(Object::Children(own.parent));
     let is_plain = !model.is_single()
         && own.pid != own.first
         && !own.borrows
         && model.threads.len() == 1
-        && !model.fs.has_shared_memory()
-        && !model.has_child(own.pid, Children::Any)
+        && !holds_robust_locks(cx)
+        && !model
+            .ipc
+            .segments
+            .iter()
+            .any(|(_, segment)| model.fs.count_mappings(&segment.node) > 0)
         && !model.ipc.undo.contains_key(&own.pid)
+        && (own.session != own.pid || model.channels.terminal_of_session(own.session).is_none())
         && !model
             .files
             .descriptions()
-            .any(|(_, open)| open.kind == Kind::PidFd(own.pid))
-        && !model.hears_of_children(own.parent);
+            .any(|(_, open)| open.kind == Kind::PidFd(own.pid));
     if !is_plain {
-        return vec![Touch::write(Object::Everything), parent];
+        return vec![Touch::write(Object::Everything)];
     }
     let open = model.files.iter();
     let mut touches: Vec<Touch> = open.flat_map(|(fd, _)| files::closing_touches(cx, fd)).collect();
     touches.extend([
-        parent,
         Touch::write(Object::Process),
         Touch::write(Object::Thread(cx.tid)),
     ]);
     touches
+}
+
+/// Would the end of a thread change locks in memory that others have, too?
+fn holds_robust_locks(cx: &Cx) -> bool {
+    let model = &*cx.model;
+    let holds = |head: u64| {
+        // What cannot be read may be anything.
+        let pending = cx.mem.read_u64(head.wrapping_add(16)).unwrap_or(1);
+        cx.mem.read_u64(head).unwrap_or(0) != head || pending != 0
+    };
+    let mut lists = model.threads.values().map(|thread| thread.robust_list);
+    model.fs.has_shared_memory() && lists.any(|head| head != 0 && holds(head))
 }
 
 /// Any process may end at any time, and others look.

@@ -97,8 +97,16 @@ pub fn list_file() -> PathBuf {
 
 /// All programs of the list, in its order.
 pub fn programs() -> Result<Vec<Program>> {
-    let path = list_file();
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    read(&list_file())
+}
+
+/// Programs of several processes, which are also explored.
+pub fn families() -> Result<Vec<Program>> {
+    read(&list_file().with_file_name("families.toml"))
+}
+
+fn read(path: &Path) -> Result<Vec<Program>> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     parse(&text).with_context(|| path.display().to_string())
 }
 

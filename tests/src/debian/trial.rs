@@ -69,6 +69,11 @@ enum Supervised {
 
 /// Runs the program natively and supervised. An error is a fault of the list or of the machine.
 pub fn judge(program: &Program, tracefork: &Tracefork) -> Result<Verdict> {
+    judge_under(program, tracefork, &SEEDS)
+}
+
+/// The same with these schedules.
+pub fn judge_under(program: &Program, tracefork: &Tracefork, seeds: &[u64]) -> Result<Verdict> {
     let place = Place::new(program)?;
     let expected = place.natively().context("natively")?;
     let again = place.natively().context("natively, once more")?;
@@ -76,7 +81,7 @@ pub fn judge(program: &Program, tracefork: &Tracefork) -> Result<Verdict> {
         bail!("two native runs differ, so there is nothing to compare with:\n{difference}");
     }
     let mut stopped = None;
-    for seed in SEEDS {
+    for &seed in seeds {
         let got = place.supervised(tracefork, seed)?;
         match got {
             Supervised::Ran(seen) => match seen.difference_from(&expected) {
@@ -91,13 +96,24 @@ pub fn judge(program: &Program, tracefork: &Tracefork) -> Result<Verdict> {
             Supervised::Failed(message) => {
                 return Ok(Verdict::Differs(format!("with seed {seed}: {message}")));
             }
-            Supervised::Stopped(message) if seed == SEEDS[0] || stopped.is_some() => stopped = Some(message),
+            Supervised::Stopped(message) if seed == seeds[0] || stopped.is_some() => stopped = Some(message),
             Supervised::Stopped(message) => {
                 return Ok(Verdict::Differs(format!("with seed {seed} it stops: {message}")));
             }
         }
     }
     Ok(stopped.map_or(Verdict::Same, Verdict::Stops))
+}
+
+/// Explores the program with these options; how the command ended, and its result.
+pub fn explore(program: &Program, tracefork: &Tracefork, options: &[&str]) -> Result<(Finished, Value)> {
+    let place = Place::new(program)?;
+    let ports = Ports::new()?;
+    place.reset(&ports)?;
+    let options = [&["check", "--quiet"], options].concat();
+    let finished = process::run(place.command(tracefork, &options, &ports)?, LIMIT)?;
+    let text = fs::read_to_string(place.scratch.beside("result.json")).unwrap_or_default();
+    Ok((finished, serde_json::from_str(&text).unwrap_or_default()))
 }
 
 impl<'a> Place<'a> {
@@ -266,28 +282,14 @@ impl<'a> Place<'a> {
     fn supervised(&self, tracefork: &Tracefork, seed: u64) -> Result<Supervised> {
         let ports = Ports::new()?;
         self.reset(&ports)?;
-        let (file, arguments) = self.command_line(&ports)?;
         let (json, peers) = (self.scratch.beside("result.json"), self.scratch.beside("peers"));
-        for left in [fs::remove_file(&json), fs::remove_dir_all(&peers)] {
-            // The first run has left nothing.
-            let _ = left;
-        }
-        let mut command = tracefork.command(&self.scratch.work());
-        command.args(["run", "--quiet", "--seed", &seed.to_string()]);
+        let seed = seed.to_string();
+        let mut options = vec!["run", "--quiet", "--seed", &seed];
         if self.program.compared().contains(&Aspect::Files) {
-            command.arg("--apply-writes");
+            options.push("--apply-writes");
         }
-        command.arg("--stdin").arg(self.stdin()?);
-        command.arg("--json").arg(&json).arg("--peer-output").arg(&peers);
-        if let Some(server) = &self.program.server {
-            command.arg("--server").arg(self.fill(server, &ports));
-        }
+        let command = self.command(tracefork, &options, &ports)?;
         let client = self.client(&ports);
-        if let Some(client) = &client {
-            command.arg("--client").arg(client);
-        }
-        self.environment(&mut command, &ports);
-        command.arg("--").arg(file).args(arguments);
         let limit = match self.program.differs {
             Some(_) => SHORT_LIMIT,
             None => LIMIT,
@@ -300,6 +302,28 @@ impl<'a> Place<'a> {
         let result: Value = serde_json::from_str(&text).unwrap_or_default();
         let printed = client.map(|_| printed_by_client(&peers)).transpose()?;
         self.understand(finished, &result, printed, &ports)
+    }
+
+    /// The command with these options, the peers of the program and places for what comes of it.
+    fn command(&self, tracefork: &Tracefork, options: &[&str], ports: &Ports) -> Result<Command> {
+        let (file, arguments) = self.command_line(ports)?;
+        let (json, peers) = (self.scratch.beside("result.json"), self.scratch.beside("peers"));
+        for left in [fs::remove_file(&json), fs::remove_dir_all(&peers)] {
+            // The first run has left nothing.
+            let _ = left;
+        }
+        let mut command = tracefork.command(&self.scratch.work());
+        command.args(options).arg("--stdin").arg(self.stdin()?);
+        command.arg("--json").arg(&json).arg("--peer-output").arg(&peers);
+        if let Some(server) = &self.program.server {
+            command.arg("--server").arg(self.fill(server, ports));
+        }
+        if let Some(client) = self.client(ports) {
+            command.arg("--client").arg(client);
+        }
+        self.environment(&mut command, ports);
+        command.arg("--").arg(file).args(arguments);
+        Ok(command)
     }
 
     /// What a supervised run amounts to.

@@ -81,14 +81,14 @@ pub fn jobs(effort: &Effort) -> Result<Vec<Row>> {
 }
 
 /// A search that ends here measures as well as one that goes on.
-fn steps(limit: u64) -> Limits {
+pub fn steps(limit: u64) -> Limits {
     Limits {
         steps: Some(limit),
         ..Limits::default()
     }
 }
 
-fn good(result: SearchResult<CheckSystem>) -> Result<SearchResult<CheckSystem>> {
+pub fn good(result: SearchResult<CheckSystem>) -> Result<SearchResult<CheckSystem>> {
     if let Some(failure) = &result.failure {
         return Err(anyhow!("the search failed: {failure:?}"));
     }
@@ -96,7 +96,7 @@ fn good(result: SearchResult<CheckSystem>) -> Result<SearchResult<CheckSystem>> 
     Ok(result)
 }
 
-fn per_transition(result: &SearchResult<CheckSystem>, busy_before: std::time::Duration) -> Result<Cost> {
+pub fn per_transition(result: &SearchResult<CheckSystem>, busy_before: std::time::Duration) -> Result<Cost> {
     let busy = busy()?.saturating_sub(busy_before);
     Ok(Cost::per(result.counters.transitions, result.elapsed, busy))
 }

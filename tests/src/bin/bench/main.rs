@@ -8,6 +8,7 @@
 mod bare;
 mod caching;
 mod checking;
+mod family;
 mod report;
 mod running;
 mod sample;
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
 /// A group of rows that are measured together.
 type Group = (&'static str, fn(&Effort) -> Result<Vec<Row>>);
 
-const GROUPS: [Group; 11] = [
+const GROUPS: [Group; 12] = [
     // Before anything pins this thread to a core.
     ("jobs", checking::jobs),
     ("scouting", scouting::scouting),
@@ -58,6 +59,7 @@ const GROUPS: [Group; 11] = [
     ("restores", checking::restores),
     ("growth", checking::growth),
     ("hits", caching::hits),
+    ("processes", family::family),
 ];
 
 fn run() -> Result<()> {

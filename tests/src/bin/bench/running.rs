@@ -35,7 +35,7 @@ pub fn computing(effort: &Effort) -> Result<Vec<Row>> {
     )])
 }
 
-fn supervised(subject: &Subject) -> Result<()> {
+pub fn supervised(subject: &Subject) -> Result<()> {
     let mut scheduler = RandomScheduler::new(0);
     let execution = well(session::execution::run(
         subject.options()?,
@@ -47,7 +47,7 @@ fn supervised(subject: &Subject) -> Result<()> {
     Ok(())
 }
 
-fn natively(program: &Path, rounds: &str) -> Result<()> {
+pub fn natively(program: &Path, rounds: &str) -> Result<()> {
     let status = Command::new(program).arg(rounds).status()?;
     ensure!(status.success(), "natively it ended with {status}");
     Ok(())

@@ -1,6 +1,6 @@
 //! Makes a counterexample easier to read: fewest preemptions and alternatives other than the first, then fewest context switches, then fewest steps.
 //!
-//! First its own steps in other orders ([`crate::reorder`]), with as few preemptions as that can be done with. Then all schedules, with no preemption,
+//! First its own steps in other orders (`reorder.rs`), with as few preemptions as that can be done with. Then all schedules, with no preemption,
 //! with one, and so on: if that gets through, the number of preemptions is the least there is. Then blocks of steps of one thread are moved together or left out, as long as the violation stays. Everything that is returned was executed;
 //! nothing is returned that is worse than what was given.
 

@@ -5,7 +5,7 @@
 //!
 //! * [`scan_module`] (or [`PlanCache`], which remembers) lists the [`Site`]s of one module: the instructions that must be
 //!   hooked for a given [`Preempt`] mode.
-//! * [`displace`] relocates the instruction under a hook into a scratch slot, and [`ScratchLayout`] decides where slots are.
+//! * [`displace()`] relocates the instruction under a hook into a scratch slot, and [`ScratchLayout`] decides where slots are.
 //! * [`sync_op`] says which object a hooked pthread function works on, and [`would_block`] whether it could go ahead.
 //!
 //! A hook replaces one byte (`int3`), so a site never disturbs the instruction after it, and a jump into the middle of

@@ -9,7 +9,7 @@ use hooks::{OnLock, SyncFn};
 use std::collections::{BTreeMap, HashMap};
 use trace::{End, Operation, Step, Trace};
 
-/// All that [`derive`] finds.
+/// All that [`derive()`] finds.
 #[derive(Default)]
 pub struct Derived {
     pub lanes: Vec<Lane>,

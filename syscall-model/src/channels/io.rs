@@ -1,6 +1,6 @@
 //! `read` and `write` on channels.
 //!
-//! [`read_some`] and [`write_some`] do what can be done now; [`read`] and [`write`] are the whole call, with
+//! [`read_some`] and [`write_some`] do what can be done now; [`read()`] and [`write()`] are the whole call, with
 //! blocking. A blocking write that does not fit writes what it can and waits with the rest; how far it came
 //! is in [`Thread::progress`](crate::Thread::progress).
 

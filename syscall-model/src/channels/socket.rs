@@ -5,7 +5,7 @@
 //! datagrams and sequenced packets stay apart. The send buffer of a socket is what its peer has not read.
 //!
 //! A socket whose other end is another program's has [`Link::Peer`]: what it sends goes to the outbox, what it is sent is
-//! put into its queue by [`mirror`](crate::net::mirror). Sending, receiving and closing are in [`transfer`]; addresses and listening are in [`named`](super::named).
+//! put into its queue by [`mirror`](crate::net::mirror). Sending, receiving and closing are in `transfer`; addresses and listening are in [`named`](super::named).
 
 mod transfer;
 

@@ -5,7 +5,7 @@
 //! as journalling file systems do; of a directory, of the names; `sync` of everything. So after a failure the names are those of some moment since they
 //! were last sure, and each file has the contents of some moment since it was last sure: a combination, see [`Durable::combinations`].
 //!
-//! A write may be there in part: up to some byte, see [`torn`]. Memory that is mapped shared counts from when it was last flushed.
+//! A write may be there in part: up to some byte, see `torn`. Memory that is mapped shared counts from when it was last flushed.
 
 use crate::call::Call;
 use crate::fd::Kind;

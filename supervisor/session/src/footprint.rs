@@ -277,7 +277,7 @@ impl Session {
     /// None for a thread that is about to end. There is no code of the program in that step, so its footprint is all there is to it. And others do look
     /// whether it has ended before they wait for that (`pthread_join`), or do not park where they are alone: which leads to other states, but nowhere else.
     pub fn site(&self, tid: Tid) -> Option<u64> {
-        match &self.model.thread(tid).pending {
+        match &self.model.find_thread(tid)?.pending {
             Pending::Call(call) if call.sysno == Sysno::exit => None,
             _ => self.standing_at(tid),
         }

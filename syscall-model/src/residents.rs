@@ -130,9 +130,16 @@ impl Residents {
         self.last_word
     }
 
-    /// The program has moved.
+    /// The program has moved. Where there are no peers nobody asks when that was, and two states do not differ by it.
     pub fn program_moved(&mut self, now: Nanos) {
-        self.last_word = now;
+        if !self.is_empty() {
+            self.last_word = now;
+        }
+    }
+
+    /// As if no time had passed.
+    pub fn without_times(&mut self) {
+        self.last_word = Nanos::default();
     }
 
     /// The last that a peer has printed.

@@ -240,6 +240,7 @@ impl Session {
     pub(super) fn timeless_identity(&mut self) -> Result<u128, Failure> {
         let mut model = self.model.clone();
         model.clock = Clock::new(syscall_model::clock::DEFAULT_EPOCH_SECONDS);
+        model.residents.without_times();
         for thread in model.all_threads_mut() {
             thread.deadline = None;
         }

@@ -104,7 +104,7 @@ impl Session {
 
     /// The program that a thread is about to run in its process, if it is.
     pub fn program_to_run(&self, tid: Tid) -> Option<String> {
-        let Pending::Call(call) = &self.model.thread(tid).pending else {
+        let Pending::Call(call) = &self.model.find_thread(tid)?.pending else {
             return None;
         };
         if call.sysno != Sysno::execve {

@@ -42,7 +42,6 @@ const ALLOWED: [(&str, &str, &[&str]); 17] = [
             "checkpoint",
             "peers",
             "syscall-model",
-            "tracee",
         ],
     ),
     (

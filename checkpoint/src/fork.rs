@@ -64,7 +64,7 @@ impl Fork {
     }
 
     /// All pages that the task has of its own.
-    fn look(&mut self, task: &Stopped) -> Result<(Tree, Rc<Layout>)> {
+    fn scan(&mut self, task: &Stopped) -> Result<(Tree, Rc<Layout>)> {
         // Spent, whatever comes of this.
         let unchanged = std::mem::take(&mut self.unchanged);
         let mut layout = self.layout(task)?;
@@ -88,7 +88,7 @@ impl Fork {
     }
 
     fn with_look<T>(&mut self, task: &Stopped, ask: impl FnOnce(&mut Known) -> T) -> Result<T> {
-        let (tree, layout) = self.look(task)?;
+        let (tree, layout) = self.scan(task)?;
         let answer = ask(&mut Known {
             tree: &tree,
             layout: &layout,

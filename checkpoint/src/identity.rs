@@ -7,16 +7,14 @@
 
 use crate::View;
 use crate::image::weight;
-use crate::layout::{Kind, Layout, Mapping};
+use crate::layout::{Kind, Layout, Region};
 use crate::pristine::{Pristine, Untouched};
 use crate::store::{PAGE, PAGE_SHIFT, Store, ZEROS};
 use crate::tree::{Entry, PAGES, Tree};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use tracee::sigframe::RED_ZONE;
 use xxhash_rust::xxh3::xxh3_128;
-
-/// Bytes below the stack pointer that a function may use (System V ABI).
-const RED_ZONE: u64 = 128;
 
 /// A version and what is needed to interpret it.
 pub(crate) struct Known<'a> {
@@ -109,7 +107,7 @@ impl Known<'_> {
 /// a mapping made by a thread library: guarded from below, with the thread's own data (the thread pointer) at its
 /// upper end, as glibc and musl do it. Where two threads are on the same mapping, it is not taken for a stack.
 fn dead_stacks(layout: &Layout, view: &View) -> Vec<Range<u64>> {
-    let mut stacks: Vec<(&Mapping, Option<u64>)> = Vec::new();
+    let mut stacks: Vec<(&Region, Option<u64>)> = Vec::new();
     for thread in &view.threads {
         let Some(mapping) = layout.find(thread.sp) else {
             continue;

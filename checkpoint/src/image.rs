@@ -3,7 +3,7 @@
 //! Both backends turn pages into entries of a version here, so that both mean the same by identity.
 
 use crate::error::Result;
-use crate::layout::{Layout, Mapping};
+use crate::layout::{Layout, Region};
 use crate::pristine::{Pristine, Untouched};
 use crate::store::{PAGE, PAGE_SHIFT, Page, Store, ZEROS};
 use crate::tree::{Entry, Tree};
@@ -69,7 +69,7 @@ impl Reader {
     }
 
     /// The entry for a page with this content; none if nobody could tell it from an untouched one.
-    fn entry(&mut self, mapping: &Mapping, page: u64, content: &[u8; PAGE]) -> Option<Entry> {
+    fn entry(&mut self, mapping: &Region, page: u64, content: &[u8; PAGE]) -> Option<Entry> {
         let untouched = self.pristine.page(&mut self.store, mapping, page << PAGE_SHIFT);
         if matches!(untouched, Untouched::Zeros) && content == &ZEROS {
             return None;
@@ -90,7 +90,7 @@ impl Reader {
 /// Reads pages into the buffer; returns those that are not there (behind the end of a file).
 fn read_batch(task: &Stopped, layout: &Layout, pages: &[u64], buffer: &mut [u8]) -> Result<Vec<u64>> {
     let memory = task.memory();
-    let readable = |page: u64| layout.find(page << PAGE_SHIFT).is_some_and(Mapping::is_readable);
+    let readable = |page: u64| layout.find(page << PAGE_SHIFT).is_some_and(Region::is_readable);
     if pages.iter().all(|&page| readable(page)) {
         match memory.read_many(&ranges(pages), buffer) {
             Ok(()) => return Ok(Vec::new()),

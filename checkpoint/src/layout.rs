@@ -18,16 +18,16 @@ use xxhash_rust::xxh3::Xxh3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Sorted by address.
-    mappings: Vec<Mapping>,
+    mappings: Vec<Region>,
     /// As the kernel cuts them, since some calls (mremap) care.
-    areas: Vec<Mapping>,
+    areas: Vec<Region>,
     /// Contribution of the layout to the identity.
     identity: u128,
 }
 
 /// A range of addresses that behaves alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mapping {
+pub(crate) struct Region {
     pub(crate) start: u64,
     pub(crate) end: u64,
     /// `PROT_*`.
@@ -59,7 +59,7 @@ pub(crate) struct MappedFile {
     pub(crate) inode: u64,
 }
 
-impl Mapping {
+impl Region {
     /// Can it hold content of its own that a checkpoint has to keep?
     pub(crate) fn is_private(&self) -> bool {
         match self.kind {
@@ -76,7 +76,7 @@ impl Mapping {
         self.prot & libc::PROT_WRITE != 0
     }
 
-    fn from_area(area: Area) -> Mapping {
+    fn from_area(area: Area) -> Region {
         let shared = area.shared;
         let kind = match area.name {
             MMapPath::Path(path) => Kind::File {
@@ -93,7 +93,7 @@ impl Mapping {
             MMapPath::Other(name) if name.starts_with("anon:") && !shared => Kind::Anonymous,
             other => Kind::Special(format!("{other:?}")),
         };
-        Mapping {
+        Region {
             start: area.range.start,
             end: area.range.end,
             prot: area.prot,
@@ -102,7 +102,7 @@ impl Mapping {
     }
 
     /// Is `next` nothing but the continuation of this mapping?
-    fn continues_with(&self, next: &Mapping) -> bool {
+    fn continues_with(&self, next: &Region) -> bool {
         let same_kind = match (&self.kind, &next.kind) {
             (
                 Kind::File { file, offset, shared },
@@ -120,7 +120,7 @@ impl Mapping {
     }
 
     /// What backs the page that starts at `addr`, and how: equal for ranges that need no new mapping.
-    pub(crate) fn same_backing(&self, other: &Mapping, addr: u64) -> bool {
+    pub(crate) fn same_backing(&self, other: &Region, addr: u64) -> bool {
         match (&self.kind, &other.kind) {
             (
                 Kind::File { file, offset, shared },
@@ -167,7 +167,7 @@ impl Layout {
                 pid,
                 reason: error.to_string(),
             })?;
-        let areas = maps.into_iter().map(|map| Mapping::from_area(map.into()));
+        let areas = maps.into_iter().map(|map| Region::from_area(map.into()));
         Ok(Layout::new(areas.collect()))
     }
 
@@ -192,10 +192,10 @@ impl Layout {
         Ok(Layout::new(areas))
     }
 
-    fn new(mut areas: Vec<Mapping>) -> Layout {
+    fn new(mut areas: Vec<Region>) -> Layout {
         // The kernel shows its own page beyond user space in every process.
         areas.retain(|area| area.start < crate::pagemap::USER_END);
-        let mut mappings: Vec<Mapping> = Vec::with_capacity(areas.len());
+        let mut mappings: Vec<Region> = Vec::with_capacity(areas.len());
         for area in &areas {
             match mappings.last_mut() {
                 Some(last) if last.continues_with(area) => last.end = area.end,
@@ -212,7 +212,7 @@ impl Layout {
         }
     }
 
-    pub(crate) fn mappings(&self) -> &[Mapping] {
+    pub(crate) fn mappings(&self) -> &[Region] {
         &self.mappings
     }
 
@@ -221,20 +221,20 @@ impl Layout {
     }
 
     /// The mapping that holds this address. The main stack may have grown since the layout was read.
-    pub(crate) fn find(&self, addr: u64) -> Option<&Mapping> {
+    pub(crate) fn find(&self, addr: u64) -> Option<&Region> {
         let at = self.mappings.partition_point(|mapping| mapping.end <= addr);
         let mapping = self.mappings.get(at)?;
         (mapping.start <= addr || mapping.kind == Kind::Stack).then_some(mapping)
     }
 
     /// The mapping right below this one, if there is no gap.
-    pub(crate) fn below(&self, mapping: &Mapping) -> Option<&Mapping> {
+    pub(crate) fn below(&self, mapping: &Region) -> Option<&Region> {
         let at = self.mappings.partition_point(|other| other.end < mapping.start);
         self.mappings.get(at).filter(|other| other.end == mapping.start)
     }
 
     /// Where a mapping starts, at the lowest: a stack reaches down to its neighbour.
-    pub(crate) fn floor(&self, mapping: &Mapping) -> u64 {
+    pub(crate) fn floor(&self, mapping: &Region) -> u64 {
         if mapping.kind != Kind::Stack {
             return mapping.start;
         }
@@ -269,7 +269,7 @@ impl Layout {
     /// Areas of the wanted layout within which this one is cut: the kernel would not treat them as one, as it did.
     /// The opposite, areas that were apart and are one now, is what they would be had nobody watched.
     pub(crate) fn cut_areas(&self, wanted: &Layout) -> Vec<Range<u64>> {
-        let kept = |area: &&Mapping| area.kind != Kind::Stack;
+        let kept = |area: &&Region| area.kind != Kind::Stack;
         let mut cuts = self.areas.iter().filter(kept).map(|area| area.start).peekable();
         let mut cut = Vec::new();
         for area in wanted.areas.iter().filter(kept) {
@@ -283,14 +283,14 @@ impl Layout {
 }
 
 /// The areas that meet this range.
-fn areas_in(task: &Stopped, range: Range<u64>) -> Result<Vec<Mapping>> {
+fn areas_in(task: &Stopped, range: Range<u64>) -> Result<Vec<Region>> {
     let mut areas = Vec::new();
     let mut at = range.start;
     while at < range.end {
         match task.area_from(at)? {
             Some(area) if area.range.start < range.end => {
                 at = area.range.end;
-                areas.push(Mapping::from_area(area));
+                areas.push(Region::from_area(area));
             }
             _ => break,
         }
@@ -302,7 +302,7 @@ fn areas_in(task: &Stopped, range: Range<u64>) -> Result<Vec<Mapping>> {
 impl Layout {
     /// Private anonymous mappings, with their protection.
     pub(crate) fn of_anonymous(mappings: &[(Range<u64>, i32)]) -> Layout {
-        let areas = mappings.iter().map(|(range, prot)| Mapping {
+        let areas = mappings.iter().map(|(range, prot)| Region {
             start: range.start,
             end: range.end,
             prot: *prot,
@@ -316,8 +316,8 @@ impl Layout {
 mod tests {
     use super::*;
 
-    fn anonymous(start: u64, end: u64, prot: i32) -> Mapping {
-        Mapping {
+    fn anonymous(start: u64, end: u64, prot: i32) -> Region {
+        Region {
             start,
             end,
             prot,
@@ -325,13 +325,13 @@ mod tests {
         }
     }
 
-    fn file(start: u64, end: u64, offset: u64) -> Mapping {
+    fn file(start: u64, end: u64, offset: u64) -> Region {
         let file = Rc::new(MappedFile {
             path: "/lib/x.so".into(),
             device: 1,
             inode: 2,
         });
-        Mapping {
+        Region {
             start,
             end,
             prot: libc::PROT_READ,
@@ -343,8 +343,8 @@ mod tests {
         }
     }
 
-    fn stack(start: u64) -> Mapping {
-        Mapping {
+    fn stack(start: u64) -> Region {
+        Region {
             kind: Kind::Stack,
             ..anonymous(start, 0x9000, 3)
         }

@@ -5,7 +5,7 @@
 //! restored by writing the file's bytes. A file that is gone or was replaced has no known content, and then every
 //! written page counts.
 
-use crate::layout::{Kind, MappedFile, Mapping};
+use crate::layout::{Kind, MappedFile, Region};
 use crate::store::{PAGE, Page, Store};
 use hashbrown::HashMap;
 use std::fs::File;
@@ -36,7 +36,7 @@ pub(crate) enum Untouched {
 
 impl Pristine {
     /// What the page at this address holds as long as nobody writes.
-    pub(crate) fn page(&mut self, store: &mut Store, mapping: &Mapping, addr: u64) -> Untouched {
+    pub(crate) fn page(&mut self, store: &mut Store, mapping: &Region, addr: u64) -> Untouched {
         let Kind::File { file, offset, .. } = &mapping.kind else {
             return Untouched::Zeros;
         };

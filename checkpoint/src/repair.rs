@@ -4,7 +4,7 @@
 //! meet: first what is too much goes, then the break moves, then what is missing comes.
 
 use crate::error::{Error, Result};
-use crate::layout::{Kind, Layout, MappedFile, Mapping};
+use crate::layout::{Kind, Layout, MappedFile, Region};
 use crate::store::PAGE;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -15,8 +15,8 @@ use tracee::Stopped;
 struct Stretch<'a> {
     start: u64,
     end: u64,
-    now: Option<&'a Mapping>,
-    wanted: Option<&'a Mapping>,
+    now: Option<&'a Region>,
+    wanted: Option<&'a Region>,
     /// Is it in pieces now, and was one?
     rebuild: bool,
 }
@@ -24,7 +24,7 @@ struct Stretch<'a> {
 impl Stretch<'_> {
     /// The main stack has grown, or will grow again: nothing to do.
     fn is_stack(&self) -> bool {
-        let stack = |mapping: Option<&Mapping>| mapping.is_none_or(|mapping| mapping.kind == Kind::Stack);
+        let stack = |mapping: Option<&Region>| mapping.is_none_or(|mapping| mapping.kind == Kind::Stack);
         stack(self.now) && stack(self.wanted)
     }
 }
@@ -156,7 +156,7 @@ impl Fixer<'_> {
         }
     }
 
-    fn map(&mut self, start: u64, len: u64, wanted: &Mapping) -> Result<()> {
+    fn map(&mut self, start: u64, len: u64, wanted: &Region) -> Result<()> {
         match &wanted.kind {
             Kind::Anonymous => self.map_anonymous(start, len, wanted.prot),
             Kind::File { file, offset, shared } => {

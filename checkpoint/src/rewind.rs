@@ -80,15 +80,15 @@ impl Rewind {
             unchanged: false,
             stats: Stats::default(),
         };
-        rewind.look_anew(task)?;
+        rewind.rescan(task)?;
         Ok(rewind)
     }
 
     /// Brings the current version up to date.
-    fn look(&mut self, task: &mut Stopped) -> Result<()> {
+    fn scan(&mut self, task: &mut Stopped) -> Result<()> {
         let unchanged = std::mem::take(&mut self.unchanged);
         if self.stale || task.pid() != self.tracker.pid {
-            return self.look_anew(task);
+            return self.rescan(task);
         }
         if unchanged && self.changed.is_empty() && self.dropped.is_empty() {
             return Ok(());
@@ -99,7 +99,7 @@ impl Rewind {
         let is_unknown = |&page: &u64| self.layout.find(page << PAGE_SHIFT).is_none();
         if pages.iter().any(is_unknown) {
             // The mappings changed after all, or were unmapped. These pages are protected again and no longer show.
-            self.look_anew(task)?;
+            self.rescan(task)?;
         }
         if self.read(task, &pages)? {
             self.tracker.protect()?;
@@ -146,7 +146,7 @@ impl Rewind {
     }
 
     /// Brings everything up to date after the mappings changed: mappings, tracking, current version.
-    fn look_anew(&mut self, task: &mut Stopped) -> Result<()> {
+    fn rescan(&mut self, task: &mut Stopped) -> Result<()> {
         if task.pid() != self.tracker.pid {
             self.new_image(task)?;
         }
@@ -204,7 +204,7 @@ impl Rewind {
         let unchanged = std::mem::take(&mut self.unchanged);
         let mut dirty = Vec::new();
         if self.stale || task.pid() != self.tracker.pid {
-            self.look_anew(task)?;
+            self.rescan(task)?;
         } else if !(unchanged && self.changed.is_empty() && self.dropped.is_empty()) {
             dirty = self.follow_changes(task)?;
             let versions = [&self.current, &mark.tree];
@@ -362,7 +362,7 @@ fn whole_pages(range: &Range<u64>) -> Option<Range<u64>> {
 
 impl Checkpointer for Rewind {
     fn mark(&mut self, task: &mut Stopped) -> Result<MarkId> {
-        self.look(task)?;
+        self.scan(task)?;
         self.layout.refuse_shared()?;
         let id = MarkId::fresh();
         let mark = Mark {
@@ -394,12 +394,12 @@ impl Checkpointer for Rewind {
     }
 
     fn identity(&mut self, task: &mut Stopped, view: &View) -> Result<u128> {
-        self.look(task)?;
+        self.scan(task)?;
         Ok(self.known().identity(view))
     }
 
     fn digest(&mut self, task: &mut Stopped, range: Range<u64>) -> Result<u128> {
-        self.look(task)?;
+        self.scan(task)?;
         Ok(self.known().digest(range))
     }
 

@@ -8,7 +8,7 @@ use std::rc::{Rc, Weak};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Bytes per page.
-pub(crate) const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = tracee::PAGE as usize;
 /// Shift from addresses to page numbers.
 pub(crate) const PAGE_SHIFT: u32 = 12;
 /// What an untouched page holds.

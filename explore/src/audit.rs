@@ -205,16 +205,15 @@ impl<S: System> Worker<'_, S> {
     }
 
     fn return_to(&mut self, id: NodeId, mark: Option<&S::Mark>) -> Done<S> {
-        match mark {
-            Some(mark) if self.at != Some(id) => {
-                self.system
-                    .rewind(mark)
-                    .map_err(|e| self.failure(e, Some(id), None))?;
+        if let Some(mark) = mark.filter(|_| self.at != Some(id)) {
+            self.at = None;
+            let rewound = self.system.rewind(mark);
+            if rewound.map_err(|e| self.failure(e, Some(id), None))? {
                 self.at = Some(id);
-                Ok(())
+                return Ok(());
             }
-            _ => self.go_to(id),
         }
+        self.go_to(id)
     }
 
     fn leads(

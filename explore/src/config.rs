@@ -91,6 +91,8 @@ pub struct Limits {
     pub depth: Option<u32>,
     /// Transitions, including those that were re-executed.
     pub steps: Option<u64>,
+    /// Whether a search that is near its end goes on beyond `steps`.
+    pub hope: Option<Hope>,
     /// Wall-clock time.
     pub time: Option<Duration>,
     /// Bytes, as told by [`crate::Search::memory_use`].
@@ -101,7 +103,17 @@ pub struct Limits {
     pub repetition: Option<u64>,
 }
 
-/// All settings of a search.
+/// When a search goes on beyond its bound of steps: as long as its own estimate of how many it takes in all is low. (Of one worker, depth first; a search that
+/// remembers states takes fewer than it says, by a factor of up to ten early on.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hope {
+    /// The estimate is not above this.
+    pub estimate: u64,
+    /// In any case not beyond this many steps.
+    pub steps: u64,
+}
+
+/// All settings of a search. Each stands for itself, and callers change one or two of the default, so they are not grouped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The order of the search.

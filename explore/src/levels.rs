@@ -91,7 +91,7 @@ impl<S: System> Worker<'_, S> {
     pub(crate) fn arrive_in_order(&mut self, arrival: Arrival, id: Option<u128>) -> Done<S> {
         let shared = self.shared;
         let menu = self.menu(&arrival)?;
-        let levels = self.levels_of(&menu, arrival.preemptions);
+        let levels = self.levels_of(&menu, arrival.so_far.preemptions);
         let bound = shared.config.bound_preemptions.unwrap_or(u32::MAX);
         let mut offers: Vec<usize> = (0..levels.len()).collect();
         offers.retain(|&position| levels[position] <= bound);
@@ -133,9 +133,8 @@ impl<S: System> Worker<'_, S> {
         let mut node = Node::new(arrival.via, arrival.depth, menu, offers.into());
         node.parent = arrival.parent;
         node.id = id;
-        node.preemptions = arrival.preemptions;
         node.levels = levels;
-        node.violated = arrival.violated;
+        node.so_far = arrival.so_far;
         self.place(node)
     }
 

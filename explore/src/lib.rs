@@ -10,6 +10,7 @@
 mod audit;
 mod config;
 pub mod critical;
+pub mod endless;
 mod footprint;
 mod levels;
 mod marks;
@@ -29,11 +30,12 @@ mod tree;
 mod visited;
 mod worker;
 
-pub use config::{Audit, Config, Limits, Plan, Reduction, Strategy};
+pub use config::{Audit, Config, Hope, Limits, Plan, Reduction, Strategy};
 pub use critical::{Critical, critical_transition};
+pub use endless::{Endless, Ways, never_ends};
 pub use footprint::{Access, Footprint};
 pub use levels::Deepened;
-pub use minimise::{Effort, Minimised, minimise};
+pub use minimise::{Effort, Minimised, as_it_is, minimise};
 pub use pairs::PairCoverage;
 pub use progress::{Counters, Progress};
 pub use result::{Coverage, Dependent, Failure, Found, Limit, Observer, SearchResult};

@@ -121,8 +121,19 @@ impl<S: System> Marks<S> {
         while let Some(&node) = self.order.back() {
             self.forget(shared, system, node);
         }
-        let fork = self.fork.take().map(|(mark, _)| mark);
-        for mark in self.origin.take().into_iter().chain(fork) {
+        self.forget_fork(shared, system);
+        self.forget_origin(shared, system);
+    }
+
+    pub fn forget_origin(&mut self, shared: &Shared<'_, S>, system: &mut S) {
+        if let Some(mark) = self.origin.take() {
+            shared.release_mark();
+            system.forget(mark);
+        }
+    }
+
+    pub fn forget_fork(&mut self, shared: &Shared<'_, S>, system: &mut S) {
+        if let Some((mark, _)) = self.fork.take() {
             shared.release_mark();
             system.forget(mark);
         }

@@ -94,6 +94,33 @@ pub fn minimise<S: System>(
     Ok(best)
 }
 
+/// A path as it is, executed once.
+pub fn as_it_is<S: System>(system: &mut S, path: &[Choice]) -> Result<Minimised, Failure<S::Error>> {
+    let failed = |error, steps: usize| Failure::System {
+        error,
+        path: path[..steps].to_vec(),
+    };
+    let mut done = Minimised {
+        path: path.to_vec(),
+        preemptions: 0,
+        alternatives: 0,
+        switches: 0,
+        fewest_preemptions: false,
+        steps_spent: path.len() as u64,
+    };
+    let mut before: Option<u32> = None;
+    system.reset().map_err(|e| failed(e, 0))?;
+    for (number, &choice) in path.iter().enumerate() {
+        let menu = system.enabled().map_err(|e| failed(e, number))?;
+        done.preemptions += u32::from(menu.preempts(choice));
+        done.alternatives += u32::from(choice.alternative > 0);
+        done.switches += u32::from(before.is_some_and(|thread| thread != choice.thread));
+        before = Some(choice.thread);
+        system.step(choice).map_err(|e| failed(e, number + 1))?;
+    }
+    Ok(done)
+}
+
 struct Work<'a, S: System> {
     system: &'a mut S,
     same: &'a (dyn Fn(&S::Violation) -> bool + Sync),

@@ -6,6 +6,7 @@
 
 use crate::Choice;
 use crate::reduce::Sleeper;
+use crate::tree::SoFar;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -28,8 +29,7 @@ pub(crate) struct Handover {
     pub path: Vec<Choice>,
     pub todo: Vec<Choice>,
     pub sleep: Vec<Sleeper>,
-    pub preemptions: u32,
-    pub violated: bool,
+    pub so_far: SoFar,
     pub id: Option<u128>,
 }
 

@@ -69,7 +69,7 @@ impl<S: System> System for Reordered<'_, S> {
         Ok(mark.map(|mark| (mark, self.done.clone())))
     }
 
-    fn rewind(&mut self, (mark, done): &Self::Mark) -> Result<(), S::Error> {
+    fn rewind(&mut self, (mark, done): &Self::Mark) -> Result<bool, S::Error> {
         self.done.clone_from(done);
         self.system.rewind(mark)
     }
@@ -78,7 +78,7 @@ impl<S: System> System for Reordered<'_, S> {
         self.system.forget(mark);
     }
 
-    fn rewind_last(&mut self, (mark, done): Self::Mark) -> Result<(), S::Error> {
+    fn rewind_last(&mut self, (mark, done): Self::Mark) -> Result<bool, S::Error> {
         self.done = done;
         self.system.rewind_last(mark)
     }

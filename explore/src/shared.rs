@@ -64,13 +64,24 @@ pub(crate) struct Shared<'a, S: System> {
     pub pairs: Pairs,
     ledger: Mutex<Ledger>,
     findings: Mutex<Findings<S>>,
+    used: Used,
+}
+
+/// How much of its limits the search has used up.
+struct Used {
+    started: Instant,
+    /// It is over.
     halted: AtomicBool,
     /// Memory in use when it was last asked for.
     memory: AtomicU64,
     /// How often it was asked whether to stop.
     asked: AtomicU64,
-    started: Instant,
+    /// Up to so many steps a search at its bound goes on before it is asked for its estimate again.
+    hopeful_until: AtomicU64,
 }
+
+/// A search that goes on beyond its bound makes its estimate again after so many steps.
+const HOPEFUL_EVERY: u64 = 250;
 
 /// Asking for the memory in use may cost a system call, so it is asked for every so many steps.
 const MEMORY_EVERY: u64 = 64;
@@ -103,10 +114,13 @@ impl<'a, S: System> Shared<'a, S> {
             pairs: Pairs::default(),
             ledger: Mutex::default(),
             findings: Mutex::new(findings),
-            halted: AtomicBool::new(false),
-            memory: AtomicU64::new(hooks.memory.map_or(0, |ask| ask())),
-            asked: AtomicU64::new(0),
-            started: Instant::now(),
+            used: Used {
+                started: Instant::now(),
+                halted: AtomicBool::new(false),
+                memory: AtomicU64::new(hooks.memory.map_or(0, |ask| ask())),
+                asked: AtomicU64::new(0),
+                hopeful_until: AtomicU64::new(0),
+            },
         }
     }
 
@@ -121,7 +135,7 @@ impl<'a, S: System> Shared<'a, S> {
     /// Ends the search for all workers. The first reason counts.
     pub fn halt(&self, limit: Limit) {
         self.findings().limit.get_or_insert(limit);
-        self.halted.store(true, Relaxed);
+        self.used.halted.store(true, Relaxed);
         self.pool.close();
         self.pairs.close();
     }
@@ -137,29 +151,50 @@ impl<'a, S: System> Shared<'a, S> {
         u32::from(menu.preempts(choice)) + u32::from(departs)
     }
 
-    /// Whether the search is to end now; asked before every step.
+    /// Whether the search is to end now.
     pub fn must_stop(&self) -> bool {
-        if self.halted.load(Relaxed) {
+        self.must_stop_unless(|| None)
+    }
+
+    /// Whether a search at its bound of steps goes on, being near its end by its own estimate. It is asked now and then only.
+    fn is_hopeful(&self, steps: u64, estimate: impl Fn() -> Option<u64>) -> bool {
+        let Some(hope) = self.config.limits.hope.filter(|hope| steps < hope.steps) else {
+            return false;
+        };
+        let again = self.used.hopeful_until.load(Relaxed);
+        if steps < again {
+            return true;
+        }
+        self.used.hopeful_until.store(steps + HOPEFUL_EVERY, Relaxed);
+        estimate().is_some_and(|total| total <= hope.estimate)
+    }
+
+    /// The same before every step, with an estimate of how many there will be in all.
+    pub fn must_stop_unless(&self, estimate: impl Fn() -> Option<u64>) -> bool {
+        if self.used.halted.load(Relaxed) {
             return true;
         }
         let limits = &self.config.limits;
         let progress = self.progress;
         let steps = progress.transitions.load(Relaxed) + progress.reexecuted_steps.load(Relaxed);
         if let Some(ask) = self.hooks.memory
-            && add(&self.asked, 1).is_multiple_of(MEMORY_EVERY)
+            && add(&self.used.asked, 1).is_multiple_of(MEMORY_EVERY)
         {
-            self.memory.store(ask(), Relaxed);
+            self.used.memory.store(ask(), Relaxed);
         }
         let reached = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value >= limit);
         let reason = if self.hooks.stop.is_some_and(|stop| stop.load(Relaxed)) {
             Limit::Stopped
         } else if reached(limits.states, progress.states_new.load(Relaxed)) {
             Limit::States
-        } else if reached(limits.steps, steps) {
+        } else if reached(limits.steps, steps) && !self.is_hopeful(steps, estimate) {
             Limit::Steps
-        } else if limits.time.is_some_and(|time| self.started.elapsed() >= time) {
+        } else if limits
+            .time
+            .is_some_and(|time| self.used.started.elapsed() >= time)
+        {
             Limit::Time
-        } else if reached(limits.memory, self.memory.load(Relaxed)) {
+        } else if reached(limits.memory, self.used.memory.load(Relaxed)) {
             Limit::Memory
         } else if reached(limits.endless, steps) && progress.executions.load(Relaxed) == 0 {
             Limit::Endless
@@ -184,7 +219,7 @@ impl<'a, S: System> Shared<'a, S> {
         if self
             .config
             .mark_memory
-            .is_some_and(|limit| self.memory.load(Relaxed) > limit)
+            .is_some_and(|limit| self.used.memory.load(Relaxed) > limit)
         {
             return false;
         }
@@ -246,7 +281,7 @@ impl<'a, S: System> Shared<'a, S> {
     }
 
     pub fn into_result(self) -> crate::SearchResult<S> {
-        let elapsed = self.started.elapsed();
+        let elapsed = self.used.started.elapsed();
         let counters = self.progress.snapshot();
         let findings = self.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
         let ledger = self.ledger.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -220,9 +220,9 @@ pub type Report<S> = StepReport<<S as System>::Violation, <S as System>::Outcome
 ///     fn mark(&mut self) -> Result<Option<Self>, Infallible> {
 ///         Ok(Some(self.clone()))
 ///     }
-///     fn rewind(&mut self, mark: &Self) -> Result<(), Infallible> {
+///     fn rewind(&mut self, mark: &Self) -> Result<bool, Infallible> {
 ///         *self = mark.clone();
-///         Ok(())
+///         Ok(true)
 ///     }
 ///     fn forget(&mut self, _: Self) {}
 /// }
@@ -267,8 +267,9 @@ pub trait System {
     /// Takes a checkpoint, or says that none can be taken here (the engine then re-executes).
     fn mark(&mut self) -> Result<Option<Self::Mark>, Self::Error>;
 
-    /// Back to a checkpoint, which stays.
-    fn rewind(&mut self, mark: &Self::Mark) -> Result<(), Self::Error>;
+    /// Back to a checkpoint, which stays. `false`: that is not possible any more, and the system is in no state; the engine resets it and executes the way
+    /// there again.
+    fn rewind(&mut self, mark: &Self::Mark) -> Result<bool, Self::Error>;
 
     /// Where in the program a pending operation is, for people.
     fn describe(&mut self, choice: Choice) -> String {
@@ -279,9 +280,9 @@ pub trait System {
     fn forget(&mut self, mark: Self::Mark);
 
     /// Back to a checkpoint for the last time. Worth implementing where using it up is cheaper than copying it.
-    fn rewind_last(&mut self, mark: Self::Mark) -> Result<(), Self::Error> {
-        self.rewind(&mark)?;
+    fn rewind_last(&mut self, mark: Self::Mark) -> Result<bool, Self::Error> {
+        let done = self.rewind(&mark)?;
         self.forget(mark);
-        Ok(())
+        Ok(done)
     }
 }

@@ -15,10 +15,11 @@ impl<S: System> Worker<'_, S> {
         self.at = None;
         if let Some(origin) = &self.marks.origin {
             add(&self.shared.progress.marks_restored, 1);
-            return self
-                .system
-                .rewind(origin)
-                .map_err(|e| self.failure(e, None, None));
+            let rewound = self.system.rewind(origin);
+            if rewound.map_err(|e| self.failure(e, None, None))? {
+                return Ok(());
+            }
+            self.marks.forget_origin(self.shared, self.system);
         }
         add(&self.shared.progress.resets, 1);
         self.system.reset().map_err(|e| self.failure(e, None, None))?;
@@ -38,7 +39,13 @@ impl<S: System> Worker<'_, S> {
             self.at = None;
             self.prefix.clone_from(path);
             add(&self.shared.progress.marks_restored, 1);
-            return self.system.rewind(mark).map_err(|e| self.failure(e, None, None));
+            let rewound = self.system.rewind(mark);
+            if rewound.map_err(|e| self.failure(e, None, None))? {
+                return Ok(());
+            }
+            self.marks.forget_fork(self.shared, self.system);
+            self.go_home()?;
+            return self.re_execute(&self.prefix.clone(), 0);
         }
         self.prefix.clone_from(&self.shared.hooks.start);
         self.go_home()?;
@@ -65,21 +72,16 @@ impl<S: System> Worker<'_, S> {
         if self.at == Some(target) {
             return Ok(());
         }
-        let start = self.nearest(target);
         let returns = self.returns_to(target, 1);
+        let mut start = self.nearest(target);
         match start {
             Some(node) if self.at == Some(node) => {}
             Some(node) => {
-                add(&self.shared.progress.marks_restored, 1);
-                let last = node == target && !returns;
-                let rewound = match self.marks.remove_if(self.shared, node, last) {
-                    Some(mark) => self.system.rewind_last(mark),
-                    None => self
-                        .marks
-                        .get(node)
-                        .map_or(Ok(()), |mark| self.system.rewind(mark)),
-                };
-                rewound.map_err(|e| self.failure(e, Some(node), None))?;
+                let is_last = node == target && !returns;
+                if !self.go_to_mark(node, is_last)? {
+                    start = None;
+                    self.go_home()?;
+                }
             }
             None => self.go_home()?,
         }
@@ -98,6 +100,23 @@ impl<S: System> Worker<'_, S> {
             taken.map_err(|e| self.failure(e, Some(target), None))?;
         }
         Ok(())
+    }
+
+    /// To the state of a node that has a mark, which is used up if it `is_last`. `false`: that is not possible any more, and the mark is gone.
+    fn go_to_mark(&mut self, node: NodeId, is_last: bool) -> Result<bool, Failure<S::Error>> {
+        add(&self.shared.progress.marks_restored, 1);
+        let rewound = match self.marks.remove_if(self.shared, node, is_last) {
+            Some(mark) => self.system.rewind_last(mark),
+            None => match self.marks.get(node) {
+                Some(mark) => self.system.rewind(mark),
+                None => Ok(false),
+            },
+        };
+        let is_there = rewound.map_err(|e| self.failure(e, Some(node), None))?;
+        if !is_there {
+            self.marks.forget(self.shared, self.system, node);
+        }
+        Ok(is_there)
     }
 
     /// In the order of preemptions the search goes from a node that was put off to its neighbours on the same path, so those that have something to do are

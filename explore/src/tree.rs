@@ -25,19 +25,36 @@ pub(crate) struct Node {
     pub todo: VecDeque<usize>,
     /// Positions in `menu.choices` that were put into `todo` at some time.
     pub planned: Vec<bool>,
+    pub reduced: Reduced,
+    pub so_far: SoFar,
+    /// In the order of preemptions: with how many on the path each position of `menu.choices` is explored. Empty otherwise.
+    pub levels: Vec<u32>,
+    uses: Uses,
+}
+
+/// What reductions know of a state.
+#[derive(Default)]
+pub(crate) struct Reduced {
     /// Threads that dynamic reduction has asked for.
     pub requested: Vec<u32>,
     /// For threads that it has asked for: the operations that it is after, in their order.
     pub ways: Vec<(u32, Vec<Choice>)>,
     /// What need not be explored here, and what was explored already.
     pub sleep: Vec<Sleeper>,
-    /// On the path to here.
+}
+
+/// What was on the path to a state.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SoFar {
     pub preemptions: u32,
-    /// In the order of preemptions: with how many on the path each position of `menu.choices` is explored. Empty otherwise.
-    pub levels: Vec<u32>,
-    /// A violation was seen on the path to here.
+    /// A violation was seen.
     pub violated: bool,
+}
+
+/// What keeps a node alive.
+struct Uses {
     children: usize,
+    /// By a frontier.
     held: bool,
 }
 
@@ -56,24 +73,23 @@ impl Node {
             menu,
             todo,
             planned,
-            requested: Vec::new(),
-            ways: Vec::new(),
-            sleep: Vec::new(),
-            preemptions: 0,
+            reduced: Reduced::default(),
+            so_far: SoFar::default(),
             levels: Vec::new(),
-            violated: false,
-            children: 0,
-            held: true,
+            uses: Uses {
+                children: 0,
+                held: true,
+            },
         }
     }
 
     pub fn is_asleep(&self, choice: Choice) -> bool {
-        self.sleep.iter().any(|s| s.choice == choice)
+        self.reduced.sleep.iter().any(|s| s.choice == choice)
     }
 
     /// Whether what begins with a choice is explored from here, or need not be.
     pub fn covers(&self, choice: Choice) -> bool {
-        self.requested.contains(&choice.thread) || self.is_asleep(choice)
+        self.reduced.requested.contains(&choice.thread) || self.is_asleep(choice)
     }
 
     /// Positions that are neither planned nor asleep: what dynamic reduction may still ask for.
@@ -93,10 +109,10 @@ impl Node {
 
     /// What is to be done after a choice, if that is on a way.
     pub fn way_after(&mut self, choice: Choice) -> Vec<Choice> {
-        let Some(index) = self.ways.iter().position(|way| way.0 == choice.thread) else {
+        let Some(index) = self.reduced.ways.iter().position(|way| way.0 == choice.thread) else {
             return Vec::new();
         };
-        let mut way = self.ways.swap_remove(index).1;
+        let mut way = self.reduced.ways.swap_remove(index).1;
         // It comes first of those that it does not depend on.
         if let Some(first) = way.iter().position(|c| c.thread == choice.thread) {
             way.remove(first);
@@ -106,8 +122,8 @@ impl Node {
 
     /// Plans all choices of a thread that are awake.
     pub fn request(&mut self, thread: u32) {
-        if !self.requested.contains(&thread) {
-            self.requested.push(thread);
+        if !self.reduced.requested.contains(&thread) {
+            self.reduced.requested.push(thread);
         }
         for position in 0..self.menu.choices.len() {
             let choice = self.menu.choices[position].choice;
@@ -148,7 +164,7 @@ impl Tree {
     /// Adds a node that a frontier holds.
     pub fn insert(&mut self, node: Node) -> NodeId {
         if let Some(parent) = node.parent {
-            self[parent].children += 1;
+            self[parent].uses.children += 1;
         }
         match self.free.pop() {
             Some(id) => {
@@ -164,18 +180,18 @@ impl Tree {
 
     /// A frontier lets go of a node; it and the ancestors that only led to it are removed.
     pub fn release(&mut self, id: NodeId) {
-        self[id].held = false;
+        self[id].uses.held = false;
         let mut next = Some(id);
         while let Some(id) = next {
             let node = &self[id];
-            if node.held || node.children > 0 {
+            if node.uses.held || node.uses.children > 0 {
                 return;
             }
             next = node.parent;
             self.slots[id] = None;
             self.dead.push(id);
             if let Some(parent) = next {
-                self[parent].children -= 1;
+                self[parent].uses.children -= 1;
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::reduce::{Sleeper, sleep};
 use crate::result::{Failure, Limit};
 use crate::shared::Shared;
 use crate::strategy::{self, Frontier};
-use crate::tree::{Node, NodeId, Tree};
+use crate::tree::{Node, NodeId, SoFar, Tree};
 use crate::visited::Visit;
 use crate::{Choice, Menu, Reduction, Report, System};
 use std::collections::VecDeque;
@@ -18,6 +18,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) type Done<S> = Result<(), Failure<<S as System>::Error>>;
 
+/// One worker of a search: it goes from node to node and has the system make the steps. Its methods are the parts of that one loop, which all need the system,
+/// the tree and what is shared: the loop itself is here, going to a node in `travel`, what dynamic reduction asks for in `reduce`, the order of preemptions in
+/// `levels`, trying out independence in `audit`.
 pub(crate) struct Worker<'w, S: System> {
     pub(crate) shared: &'w Shared<'w, S>,
     pub(crate) system: &'w mut S,
@@ -41,8 +44,7 @@ pub(crate) struct Arrival {
     pub via: Choice,
     pub depth: u32,
     sleep: Vec<Sleeper>,
-    pub preemptions: u32,
-    pub violated: bool,
+    pub so_far: SoFar,
     /// What dynamic reduction is after.
     way: Vec<Choice>,
 }
@@ -83,7 +85,7 @@ impl<'w, S: System> Worker<'w, S> {
             }
             self.begin(item)?;
             while let Some((node, position)) = self.frontier.next(&mut self.tree) {
-                if self.shared.must_stop() {
+                if self.shared.must_stop_unless(|| self.estimated(node)) {
                     self.estimate(node);
                     return Ok(());
                 }
@@ -114,15 +116,14 @@ impl<'w, S: System> Worker<'w, S> {
                 self.go_to_start()?;
                 let depth = self.prefix.len() as u32;
                 let via = self.prefix.last().copied().unwrap_or(Choice::of(0));
-                let (sleep, preemptions) = (Vec::new(), 0);
+                let sleep = Vec::new();
                 self.arrive(
                     Arrival {
                         parent: None,
                         via,
                         depth,
                         sleep,
-                        preemptions,
-                        violated: false,
+                        so_far: SoFar::default(),
                         way: Vec::new(),
                     },
                     None,
@@ -148,12 +149,11 @@ impl<'w, S: System> Worker<'w, S> {
             })?);
         }
         let via = self.prefix.last().copied().unwrap_or(Choice::of(0));
-        let levels = self.levels_of(&menu, handover.preemptions);
+        let levels = self.levels_of(&menu, handover.so_far.preemptions);
         let mut node = Node::new(via, self.prefix.len() as u32, menu, todo);
         node.levels = levels;
-        node.sleep = handover.sleep;
-        node.preemptions = handover.preemptions;
-        node.violated = handover.violated;
+        node.reduced.sleep = handover.sleep;
+        node.so_far = handover.so_far;
         node.id = handover.id;
         self.place(node)
     }
@@ -170,15 +170,14 @@ impl<'w, S: System> Worker<'w, S> {
         let todo = self.frontier.surrender(&mut self.tree, id);
         let node = &mut self.tree[id];
         let todo = todo.into_iter().map(|p| node.menu.choices[p].choice).collect();
-        let sleep = node.sleep.clone();
-        let (preemptions, violated, id) = (node.preemptions, node.violated, node.id);
+        let sleep = node.reduced.sleep.clone();
+        let (so_far, id) = (node.so_far, node.id);
         add(&self.shared.progress.handed_over, 1);
         self.shared.pool.give(Handover {
             path,
             todo,
             sleep,
-            preemptions,
-            violated,
+            so_far,
             id,
         });
     }
@@ -197,8 +196,8 @@ impl<'w, S: System> Worker<'w, S> {
         let node = &self.tree[from];
         let choice = node.menu.choices[position].choice;
         let depth = node.depth + 1;
-        let preemptions = node.preemptions + self.shared.cost(&node.menu, choice);
-        let mut violated = node.violated;
+        let mut so_far = node.so_far;
+        so_far.preemptions += self.shared.cost(&node.menu, choice);
         let way = self.tree[from].way_after(choice);
         self.at = None;
         let report = self
@@ -213,10 +212,10 @@ impl<'w, S: System> Worker<'w, S> {
             if self.shared.hooks.wanted.is_none_or(|wanted| wanted(&violation)) {
                 self.shared
                     .violated(violation, self.path_to(Some(from), Some(choice)));
-                violated = true;
+                so_far.violated = true;
             }
         }
-        if violated && self.shared.hooks.end_at_violation {
+        if so_far.violated && self.shared.hooks.end_at_violation {
             return Ok(());
         }
         self.arrive(
@@ -225,8 +224,7 @@ impl<'w, S: System> Worker<'w, S> {
                 via: choice,
                 depth,
                 sleep,
-                preemptions,
-                violated,
+                so_far,
                 way,
             },
             end,
@@ -279,8 +277,8 @@ impl<'w, S: System> Worker<'w, S> {
             self.backtrack(found);
         }
         let node = &mut self.tree[from];
-        let sleep = sleep::after(&node.sleep, choice, &performed);
-        node.sleep.push(Sleeper {
+        let sleep = sleep::after(&node.reduced.sleep, choice, &performed);
+        node.reduced.sleep.push(Sleeper {
             choice,
             footprint: performed,
         });
@@ -309,11 +307,11 @@ impl<'w, S: System> Worker<'w, S> {
                     .threads()
                     .into_iter()
                     .for_each(|thread| node.request(thread)),
-                Some(_) if one_of.iter().any(|t| node.requested.contains(t)) => {}
+                Some(_) if one_of.iter().any(|t| node.reduced.requested.contains(t)) => {}
                 Some(_) if covered_by.iter().any(|&choice| node.covers(choice)) => {}
                 Some(&thread) => {
                     node.request(thread);
-                    node.ways.push((thread, way));
+                    node.reduced.ways.push((thread, way));
                 }
             }
         }
@@ -333,7 +331,7 @@ impl<'w, S: System> Worker<'w, S> {
         let walk = shared.config.strategy.is_walk();
         let asleep = sleep::keys(&arrival.sleep);
         let bounded = shared.config.bound_preemptions.is_some();
-        let preemptions = if bounded { arrival.preemptions } else { 0 };
+        let preemptions = if bounded { arrival.so_far.preemptions } else { 0 };
         let at_limit = shared
             .config
             .limits
@@ -414,13 +412,12 @@ impl<'w, S: System> Worker<'w, S> {
             via,
             depth,
             mut sleep,
-            preemptions,
-            violated,
+            so_far,
             mut way,
         } = arrival;
         let mut todo: VecDeque<usize> = (0..menu.choices.len()).collect();
         if let Some(bound) = shared.config.bound_preemptions {
-            todo.retain(|&p| preemptions + shared.cost(&menu, menu.choices[p].choice) <= bound);
+            todo.retain(|&p| so_far.preemptions + shared.cost(&menu, menu.choices[p].choice) <= bound);
             if todo.len() < menu.choices.len() {
                 shared.withheld.store(true, Relaxed);
             }
@@ -452,12 +449,13 @@ impl<'w, S: System> Worker<'w, S> {
         let mut node = Node::new(via, depth, menu, todo);
         node.parent = parent;
         node.id = id;
-        node.sleep = sleep;
-        node.preemptions = preemptions;
-        node.violated = violated;
+        node.reduced.sleep = sleep;
+        node.so_far = so_far;
         if self.dpor.is_some() {
             node.request(first);
-            node.ways.extend((!way.is_empty()).then_some((first, way)));
+            node.reduced
+                .ways
+                .extend((!way.is_empty()).then_some((first, way)));
         }
         self.place(node)
     }
@@ -520,7 +518,7 @@ impl<'w, S: System> Worker<'w, S> {
     }
 
     pub(crate) fn check_clean(&self, arrival: &Arrival) {
-        if self.shared.hooks.until_clean_end && !arrival.violated {
+        if self.shared.hooks.until_clean_end && !arrival.so_far.violated {
             self.shared.halt(Limit::Goal);
         }
     }

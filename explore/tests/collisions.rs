@@ -53,9 +53,9 @@ impl System for Colliding {
         Ok(Some(self.clone()))
     }
 
-    fn rewind(&mut self, mark: &Self) -> Result<(), Infallible> {
+    fn rewind(&mut self, mark: &Self) -> Result<bool, Infallible> {
         *self = mark.clone();
-        Ok(())
+        Ok(true)
     }
 
     fn forget(&mut self, _mark: Self) {}

@@ -271,7 +271,7 @@ impl System for Momentary {
         let moves = self.moves;
         Ok(self.program.mark()?.map(|mark| (mark, moves)))
     }
-    fn rewind(&mut self, mark: &Self::Mark) -> Result<(), String> {
+    fn rewind(&mut self, mark: &Self::Mark) -> Result<bool, String> {
         self.moves = mark.1;
         self.program.rewind(&mark.0)
     }

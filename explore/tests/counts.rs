@@ -258,6 +258,34 @@ fn a_system_that_cannot_mark_is_re_executed() {
 }
 
 #[test]
+fn a_mark_that_cannot_be_returned_to_is_re_executed_by_the_engine_and_counted() {
+    let whole = writers(3, 2, true);
+    for strategy in [Strategy::Dfs, Strategy::Bfs, Strategy::ByPreemptions] {
+        for reduction in [Reduction::None, Reduction::Sleep] {
+            let config = || Config {
+                strategy: strategy.clone(),
+                reduction,
+                ..keep_going()
+            };
+            let expected = counters(&whole, config());
+            for every in [1, 2, 3, 7] {
+                let mut program = whole.clone();
+                program.loses_marks = Some(every);
+                let counted = counters(&program, config());
+                let about = format!("{strategy:?} {reduction:?} {every}");
+                assert!(counted.reexecuted_steps > expected.reexecuted_steps, "{about}");
+                assert_eq!(counted.marks_live, 0, "{about}");
+                assert_eq!(
+                    (counted.states_new, counted.transitions, counted.executions),
+                    (expected.states_new, expected.transitions, expected.executions),
+                    "{about}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn a_state_with_a_single_choice_gets_no_mark() {
     for strategy in [Strategy::Dfs, Strategy::Bfs] {
         let program = Program::new(vec![vec![

@@ -98,9 +98,9 @@ impl System for Counting {
     fn mark(&mut self) -> Result<Option<Self>, Infallible> {
         Ok(Some(self.clone()))
     }
-    fn rewind(&mut self, mark: &Self) -> Result<(), Infallible> {
+    fn rewind(&mut self, mark: &Self) -> Result<bool, Infallible> {
         *self = mark.clone();
-        Ok(())
+        Ok(true)
     }
     fn forget(&mut self, _: Self) {}
 }

@@ -138,8 +138,8 @@ impl System for Forgetful {
     fn mark(&mut self) -> Result<Option<()>, ()> {
         Ok(None)
     }
-    fn rewind(&mut self, (): &()) -> Result<(), ()> {
-        Ok(())
+    fn rewind(&mut self, (): &()) -> Result<bool, ()> {
+        Ok(true)
     }
     fn forget(&mut self, (): ()) {}
 }

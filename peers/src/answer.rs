@@ -28,7 +28,7 @@ pub enum StreamEnd {
 }
 
 /// What was said on one channel.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Speech {
     /// The channel came to be here: the peer connected to the SUT's listening address of this name, with [`BY_IPV4`] behind it where that is no matter of course.
     pub opened: Option<String>,
@@ -39,7 +39,20 @@ pub struct Speech {
     pub datagrams: Vec<Vec<u8>>,
     /// The stream ended, after the bytes.
     pub end: StreamEnd,
+    /// After so many bytes the peer paused before it said more: whoever reads may be given those that came before alone.
+    #[serde(deserialize_with = "crate::bounded::vec")]
+    pub pauses: Vec<u64>,
 }
+
+/// A peer that says the same need not pause for as long that it is noticed.
+impl PartialEq for Speech {
+    fn eq(&self, other: &Speech) -> bool {
+        (&self.opened, &self.bytes, &self.datagrams, self.end)
+            == (&other.opened, &other.bytes, &other.datagrams, other.end)
+    }
+}
+
+impl Eq for Speech {}
 
 impl Speech {
     /// How many units there are to read: bytes of a stream, or datagrams.
@@ -70,11 +83,14 @@ impl Speech {
             }
             _ => return None,
         };
+        let said = prefix.bytes.len() as u64;
+        let pauses = self.pauses.iter().filter(|&&pause| pause > said);
         Some(Speech {
             opened,
             bytes: self.bytes.strip_prefix(prefix.bytes.as_slice())?.to_vec(),
             datagrams: self.datagrams.strip_prefix(prefix.datagrams.as_slice())?.to_vec(),
             end,
+            pauses: pauses.map(|pause| pause - said).collect(),
         })
     }
 }
@@ -146,6 +162,28 @@ impl Answer {
         }
     }
 
+    /// How many bytes were said so far, by channel.
+    pub(crate) fn lengths(&self) -> Vec<(Channel, u64)> {
+        let lengths = self
+            .channels
+            .iter()
+            .map(|(channel, speech)| (*channel, speech.bytes.len() as u64));
+        lengths.collect()
+    }
+
+    /// The peer paused when it had said as much: that is put down where it has said more since. True if it has.
+    pub(crate) fn paused_at(&mut self, lengths: &[(Channel, u64)]) -> bool {
+        let mut has_gone_on = false;
+        for &(channel, length) in lengths {
+            let speech = self.entry(channel);
+            if length > 0 && speech.bytes.len() as u64 > length {
+                speech.pauses.push(length);
+                has_gone_on = true;
+            }
+        }
+        has_gone_on
+    }
+
     /// One datagram arrived (it may be empty).
     pub fn push_datagram(&mut self, channel: Channel, bytes: Vec<u8>) {
         self.entry(channel).datagrams.push(bytes);
@@ -163,6 +201,10 @@ impl Answer {
         for (channel, speech) in later.channels {
             let own = self.entry(channel);
             own.opened = own.opened.take().or(speech.opened);
+            let said = own.bytes.len() as u64;
+            own.pauses
+                .extend((said > 0 && !speech.bytes.is_empty()).then_some(said));
+            own.pauses.extend(speech.pauses.iter().map(|pause| said + pause));
             own.bytes.extend(speech.bytes);
             own.datagrams.extend(speech.datagrams);
             if speech.end != StreamEnd::Open {

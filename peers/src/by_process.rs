@@ -39,7 +39,7 @@ impl PeerWorld {
         address: &Address,
     ) -> Result<ConnKey, PeerError> {
         let instance = Instance::Process(server);
-        let tree = self.tree_of(TreeKey::Process(server)).0;
+        let tree = self.trees.tree_of(TreeKey::Process(server)).0;
         let others = state.0.conns.values().filter(|conn| conn.instance == instance);
         let channel = others.count() as Channel;
         let (from, write) = (state.place(&instance), Write::Open(address));
@@ -85,8 +85,8 @@ impl PeerWorld {
     /// A server process that was told nothing yet: the one that there is, or a new one in its place.
     pub(crate) fn begin_process(&mut self, tree: usize, server: usize) -> Result<Physical, PeerError> {
         // Our ends first: whoever ends a connection keeps its address for a while, and the next process needs the server's.
-        self.physicals.retain(|_, physical| physical.tree != tree);
-        if !self.begun.insert(server) {
+        self.pool.physicals.retain(|_, physical| physical.tree != tree);
+        if !self.servers.begun.insert(server) {
             let spec = self.config.servers[server].clone();
             drop(self.ground.servers.remove(server));
             let again = self.start_server(&spec)?;

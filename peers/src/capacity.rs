@@ -59,7 +59,12 @@ impl PeerWorld {
         if matches!(**address, Address::Udp(_)) || matches!(readable, Readable::Nothing | Readable::Unknown) {
             return Ok(readable);
         }
-        let known = self.capacities.get(address.as_ref()).copied().unwrap_or_default();
+        let known = self
+            .servers
+            .capacities
+            .get(address.as_ref())
+            .copied()
+            .unwrap_or_default();
         if known.serves_after(*nth) == Some(true) {
             return Ok(readable);
         }
@@ -70,7 +75,12 @@ impl PeerWorld {
             None if others == 0 || self.config.offline => true,
             None => {
                 self.try_out(state, key, &earlier)?;
-                let known = self.capacities.get(address.as_ref()).copied().unwrap_or_default();
+                let known = self
+                    .servers
+                    .capacities
+                    .get(address.as_ref())
+                    .copied()
+                    .unwrap_or_default();
                 known.serves_after(others).unwrap_or(true)
             }
         };
@@ -111,17 +121,17 @@ impl PeerWorld {
         };
         let conn = self.conn(state, key)?;
         let here = (conn.tree.0, state.place(&conn.instance));
-        let (counted, last, most) = (self.counters, self.next_id, self.config.max_physical);
+        let (counted, last, most) = (self.counters, self.pool.next_id, self.config.max_physical);
         // All of them are needed at the same time; and whether one is answered counts, not with what: a server may well put the time of day into its answers.
         let (strict, partial) = (self.config.allow_nondeterministic, self.partial);
         (self.config.max_physical, self.config.allow_nondeterministic) = (usize::MAX, true);
         let tried = self.hold_and_connect(earlier, here);
         (self.config.max_physical, self.config.allow_nondeterministic) = (most, strict);
         self.partial = partial;
-        self.physicals.retain(|id, _| *id <= last);
+        self.pool.physicals.retain(|id, _| *id <= last);
         self.counters = counted;
         tried?;
-        let known = self.capacities.entry((**address).clone()).or_default();
+        let known = self.servers.capacities.entry((**address).clone()).or_default();
         // One that cannot be looked into is taken to serve all.
         if known.at_most.is_none() {
             known.at_least = known.at_least.max(earlier.len() as u32 + 1);
@@ -132,7 +142,7 @@ impl PeerWorld {
     fn hold_and_connect(&mut self, earlier: &[(usize, At)], here: (usize, At)) -> Result<(), PeerError> {
         for &(tree, at) in earlier {
             let is_there = |other: &Physical| other.tree == tree && other.links.iter().any(Link::is_open);
-            if !self.physicals.values().any(is_there) {
+            if !self.pool.physicals.values().any(is_there) {
                 self.ensure_at(tree, at)?;
             }
         }
@@ -143,14 +153,14 @@ impl PeerWorld {
 
     /// The other real connections to the place that this tree's goes to, which the server attends to.
     fn attended_beside(&mut self, tree: usize) -> u32 {
-        let TreeKey::Server(address, _) = &self.keys[tree] else {
+        let TreeKey::Server(address, _) = self.trees.key(tree) else {
             return 0;
         };
         let Some(diag) = &mut self.ground.diag else {
             return 0;
         };
-        let same = |other: usize| matches!(&self.keys[other], TreeKey::Server(to, _) if to == address);
-        let others = self.physicals.values().filter(|other| same(other.tree));
+        let same = |other: usize| matches!(self.trees.key(other), TreeKey::Server(to, _) if to == address);
+        let others = self.pool.physicals.values().filter(|other| same(other.tree));
         let attended = others.filter(|other| {
             let mut links = other.links.iter().filter(|link| link.is_open());
             links.any(|link| link.flight(diag) == Flight::Clear)
@@ -160,13 +170,13 @@ impl PeerWorld {
 
     /// The server has said something on this tree's connection.
     pub(crate) fn has_answered(&mut self, tree: usize) {
-        let TreeKey::Server(address, _) = &self.keys[tree] else {
+        let TreeKey::Server(address, _) = self.trees.key(tree) else {
             return;
         };
         let address = address.clone();
-        let known = self.capacities.get(&address).copied().unwrap_or_default();
+        let known = self.servers.capacities.get(&address).copied().unwrap_or_default();
         // As many as it can be at most: to look at each costs more.
-        if known.at_least as usize > self.physicals.len() || matches!(address, Address::Udp(_)) {
+        if known.at_least as usize > self.pool.physicals.len() || matches!(address, Address::Udp(_)) {
             return;
         }
         let served = self.attended_beside(tree) + 1;
@@ -179,14 +189,16 @@ impl PeerWorld {
         }
         let at_most = known.at_most.map(|most| most.max(served));
         let at_least = served;
-        self.capacities.insert(address, Capacity { at_least, at_most });
+        self.servers
+            .capacities
+            .insert(address, Capacity { at_least, at_most });
     }
 
     /// The server takes no notice of this tree's connection: as many as it has now is what it serves at a time.
     pub(crate) fn has_ignored(&mut self, tree: usize) {
         let most = self.attended_beside(tree).max(1);
-        if let TreeKey::Server(address, _) = &self.keys[tree] {
-            let known = self.capacities.entry(address.clone()).or_default();
+        if let TreeKey::Server(address, _) = self.trees.key(tree) {
+            let known = self.servers.capacities.entry(address.clone()).or_default();
             let most = known.at_most.map_or(most, |before| before.max(most));
             (known.at_most, known.at_least) = (Some(most), known.at_least.min(most));
         }
@@ -194,7 +206,8 @@ impl PeerWorld {
 
     /// Does the server at this address serve only so many at a time?
     pub(crate) fn is_limited(&self, address: &Address) -> bool {
-        self.capacities
+        self.servers
+            .capacities
             .get(address)
             .is_some_and(|known| known.at_most.is_some())
     }

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 /// How long the command as a whole may go on: every wait for a peer looks at it.
 #[derive(Clone, Debug, Default)]
-pub struct Patience {
+pub struct TimeBudget {
     /// No longer when this is set.
     pub stop: Option<Arc<AtomicBool>>,
     /// No longer than this.
     pub deadline: Option<Instant>,
 }
 
-impl Patience {
+impl TimeBudget {
     /// Is it at an end?
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -38,7 +38,7 @@ pub enum CacheMode {
     Off,
 }
 
-/// How peers are dealt with.
+/// How peers are dealt with. Nearly every field is an option of the command line and stands for itself, so they are not grouped.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// What the trees are used for.
@@ -76,7 +76,7 @@ pub struct Config {
     /// Where the peers' output is kept, a file for each; files without a name, gone with the process that owns them, if not given.
     pub output_dir: Option<PathBuf>,
     /// How long all of it may go on.
-    pub patience: Patience,
+    pub time_budget: TimeBudget,
 }
 
 impl Default for Config {
@@ -88,7 +88,7 @@ impl Default for Config {
             settle: Duration::from_millis(50),
             sleep_bound: Duration::from_secs(3),
             hang_bound: Duration::from_secs(10),
-            start_bound: Duration::from_secs(10),
+            start_bound: Duration::from_secs(60),
             connect_bound: Duration::from_secs(5),
             flood_limit: 64 << 20,
             allow_nondeterministic: false,
@@ -99,7 +99,7 @@ impl Default for Config {
             clients: Vec::new(),
             launcher: Launcher::default(),
             output_dir: None,
-            patience: Patience::default(),
+            time_budget: TimeBudget::default(),
         }
     }
 }

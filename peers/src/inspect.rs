@@ -11,9 +11,9 @@
 use crate::busy;
 use crate::census::Census;
 use crate::process::{copy_of_socket, descendants, socket_inodes};
-use crate::task::{Site, TaskFiles, Wait, is_gone, sleep_length};
-use std::collections::HashSet;
+use crate::task::{Site, TaskFiles, Wait, input_limit, is_gone, next_timer_descriptor, sleep_length};
 use std::collections::hash_map::{Entry, HashMap};
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -53,23 +53,36 @@ pub struct Watch {
     tasks: HashMap<u32, TaskFiles>,
     housekeeping: HashSet<WaitSite>,
     /// Sleeps longer than this are not waited for.
-    patience: Duration,
+    longest_sleep: Duration,
 }
 
 /// How often each task had run when it was looked at.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Look(Vec<(u32, u64)>);
 
+/// How long each task had been ready to run without a processor.
+#[derive(Debug)]
+pub(crate) struct KeptWaiting(HashMap<u32, Duration>);
+
+impl KeptWaiting {
+    /// How long one of them was, since `before`.
+    pub(crate) fn since(&self, before: &KeptWaiting) -> Duration {
+        let then = |tid| before.0.get(tid).copied().unwrap_or_default();
+        let waits = self.0.iter().map(|(tid, now)| now.saturating_sub(then(tid)));
+        waits.max().unwrap_or_default()
+    }
+}
+
 impl Watch {
     /// Watches everything that a peer's host has started.
     #[must_use]
-    pub fn below_host(host: u32, patience: Duration) -> Watch {
-        Watch::new(Family::Below(host), patience)
+    pub fn below_host(host: u32, longest_sleep: Duration) -> Watch {
+        Watch::new(Family::Below(host), longest_sleep)
     }
 
     /// Watches the processes that hold these listening sockets, if they can be found: they run here, and we may look at them.
     #[must_use]
-    pub fn serving(wanted: &HashSet<u64>, patience: Duration) -> Option<Watch> {
+    pub fn serving(wanted: &HashSet<u64>, longest_sleep: Duration) -> Option<Watch> {
         let all = procfs::process::all_processes().ok()?;
         let pids = all
             .flatten()
@@ -78,16 +91,16 @@ impl Watch {
         let owners: Vec<u32> = pids
             .filter(|&pid| !socket_inodes(&[pid]).is_disjoint(wanted))
             .collect();
-        (!owners.is_empty()).then(|| Watch::new(Family::From(owners), patience))
+        (!owners.is_empty()).then(|| Watch::new(Family::From(owners), longest_sleep))
     }
 
-    fn new(family: Family, patience: Duration) -> Watch {
+    fn new(family: Family, longest_sleep: Duration) -> Watch {
         Watch {
             family,
             census: Census::default(),
             tasks: HashMap::new(),
             housekeeping: HashSet::new(),
-            patience,
+            longest_sleep,
         }
     }
 
@@ -116,7 +129,7 @@ impl Watch {
     }
 
     /// The first look, at every task.
-    pub fn look(&mut self) -> (Doing, Look) {
+    pub fn inspect(&mut self) -> (Doing, Look) {
         let mut seen = Vec::with_capacity(self.tasks.len());
         let mut vanished = false;
         for (&tid, files) in &self.tasks {
@@ -196,6 +209,31 @@ impl Watch {
         polls
     }
 
+    /// How long its tasks have been kept waiting for a processor.
+    pub(crate) fn kept_waiting(&self) -> KeptWaiting {
+        let waits = self.tasks.iter();
+        KeptWaiting(
+            waits
+                .filter_map(|(&tid, files)| Some((tid, files.kept_waiting()?)))
+                .collect(),
+        )
+    }
+
+    /// How long it takes at most until the peer goes on by itself: the shortest time limit of a wait that it is in, or a timer that it has set.
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Duration> {
+        let limits = self.tasks.values().filter_map(|files| match files.wait() {
+            Some(Wait::At(_, site)) => {
+                input_limit(files.pid, &site).or_else(|| sleep_length(files.pid, &site))
+            }
+            _ => None,
+        });
+        let pids: BTreeSet<u32> = self.tasks.values().map(|files| files.pid).collect();
+        limits
+            .chain(pids.into_iter().filter_map(next_timer_descriptor))
+            .min()
+    }
+
     /// The second look: no task has run since the first, nor is about to. A new task could only have been made by one that ran.
     ///
     /// One that is about to run is seen by its state alone: a thread that another one's `exit_group` kills is woken before it is given a processor, and until then
@@ -212,7 +250,7 @@ impl Watch {
     /// A timed wait that is not waited for.
     fn is_ignored(&self, pid: u32, tid: u32, site: &Site) -> bool {
         self.housekeeping.contains(&(tid, site.nr, site.sp, site.pc))
-            || sleep_length(pid, site).is_some_and(|length| length > self.patience)
+            || sleep_length(pid, site).is_some_and(|length| length > self.longest_sleep)
     }
 
     /// Notes the timed waits that the peer is in now, while nobody asks anything of it, as its housekeeping.
@@ -235,12 +273,88 @@ mod tests {
 
     fn settle(watch: &mut Watch, wanted: Doing) {
         loop {
-            let (doing, look) = watch.look();
+            let (doing, look) = watch.inspect();
             if doing == wanted && watch.unmoved_since(&look) {
                 return;
             }
             std::thread::yield_now();
         }
+    }
+
+    /// Two that are ready to run, on one processor.
+    #[test]
+    fn time_without_a_processor_is_known() {
+        const SPINS: &str =
+            "import os\nos.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\nwhile True: pass";
+        let mut both = [(); 2].map(|()| {
+            Command::new("python3")
+                .args(["-c", SPINS])
+                .spawn()
+                .expect("python3")
+        });
+        let pids = both.iter().map(std::process::Child::id).collect();
+        let mut watch = Watch::new(Family::From(pids), BOUND);
+        watch.inspect();
+        let before = watch.kept_waiting();
+        // A wrapper around the interpreter may have processes of its own.
+        assert!(before.0.len() >= 2);
+        while watch.kept_waiting().since(&before) < Duration::from_millis(50) {
+            std::thread::yield_now();
+        }
+        for child in &mut both {
+            child.kill().expect("kill");
+            child.wait().expect("wait");
+        }
+    }
+
+    /// A child that nobody has reaped is done, also for users who are told nothing of it. Root is told everything, so it is tried as somebody else.
+    #[test]
+    fn the_dead_do_not_work() {
+        if nix::unistd::geteuid().is_root() {
+            return as_nobody("inspect::tests::the_dead_do_not_work");
+        }
+        const SCRIPT: &str = "import os, sys\n\
+             if not os.fork(): os._exit(0)\n\
+             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)\n\
+             sys.stdin.read()";
+        let mut command = Command::new("python3");
+        let mut parent = command
+            .args(["-c", SCRIPT])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("python3");
+        let mut watch = Watch::new(Family::From(vec![parent.id()]), BOUND);
+        // Also when it is dead already, which the list of descendants leaves out.
+        while watch
+            .census
+            .take(&watch.family, true)
+            .is_ok_and(|listed| listed.len() < 2)
+        {
+            std::thread::yield_now();
+        }
+        settle(&mut watch, Doing::Waiting);
+        parent.kill().expect("kill");
+        parent.wait().expect("wait");
+    }
+
+    /// Runs one of these tests as a user who may nothing.
+    fn as_nobody(test: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        use std::os::unix::process::CommandExt;
+        const NOBODY: u32 = 65534;
+        let directory = tempfile::tempdir().expect("a directory");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(directory.path(), mode).expect("its mode");
+        let copy = directory.path().join("test");
+        // By another process: what other tests start at this moment must not inherit the open file.
+        let mut cp = Command::new("cp");
+        let cp = cp.arg(std::env::current_exe().expect("this test")).arg(&copy);
+        assert!(cp.status().is_ok_and(|status| status.success()));
+        let mut command = Command::new(&copy);
+        command.args(["--exact", test]).current_dir("/");
+        let output = command.uid(NOBODY).gid(NOBODY).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
     }
 
     #[test]

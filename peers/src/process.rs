@@ -1,6 +1,7 @@
 //! Peer processes, seen from the supervisor: start, output, exit status, and a sure end.
 
 use crate::address::Address;
+use crate::config::TimeBudget;
 use crate::error::{PeerError, ended};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -218,10 +219,10 @@ impl Process {
     /// Waits until `ready` holds, the process ends, or the time is over; `ready` is asked again whenever something may have changed.
     ///
     /// # Errors
-    /// It ended or took too long.
+    /// It ended or took too long, or the command as a whole has no more time.
     pub fn wait_until(
         &mut self,
-        bound: std::time::Duration,
+        (bound, time_budget): (std::time::Duration, &TimeBudget),
         what: &str,
         mut ready: impl FnMut(&Process) -> bool,
     ) -> Result<(), PeerError> {
@@ -241,6 +242,11 @@ impl Process {
                     name: self.name.clone(),
                     reason,
                     last_output: self.last_output(),
+                });
+            }
+            if time_budget.is_over() {
+                return Err(PeerError::BrokenOff {
+                    name: self.name.clone(),
                 });
             }
             self.wait_news(pause);

@@ -3,7 +3,7 @@
 use crate::address::Address;
 use crate::answer::{Answer, StreamEnd};
 use crate::channel::Link;
-use crate::error::{PeerError, ended, show};
+use crate::error::{PeerError, ended};
 use crate::inspect::{Doing, Watch};
 use crate::path::Step;
 use crate::physical::Physical;
@@ -34,7 +34,7 @@ impl PeerWorld {
     pub(crate) fn nearest(&self, tree: usize, to: Pos) -> Option<u64> {
         let t = &self.trees[tree];
         let mut best: Option<(u64, Pos)> = None;
-        for (&id, physical) in &self.physicals {
+        for (&id, physical) in &self.pool.physicals {
             let pos = physical.at.pos;
             if physical.tree == tree && t.on_path(pos, to) && best.is_none_or(|(_, b)| t.on_path(b, pos)) {
                 best = Some((id, pos));
@@ -46,12 +46,12 @@ impl PeerWorld {
     /// Tells the instance everything between where it stands and `to`, and checks that it answers as before wherever that is known. Returns how many bytes it was told.
     pub(crate) fn advance(&mut self, id: u64, to: At) -> Result<u64, PeerError> {
         let mut bytes = 0;
-        let Some(physical) = self.physicals.get_mut(&id) else {
+        let Some(physical) = self.pool.physicals.get_mut(&id) else {
             return Ok(0);
         };
         let (tree, from) = (physical.tree, physical.at);
-        self.clock += 1;
-        physical.used = self.clock;
+        self.pool.clock += 1;
+        physical.used = self.pool.clock;
         for step in self.trees[tree].steps(from, to.pos) {
             match step {
                 Step::Write { channel, segment, to } => {
@@ -68,10 +68,10 @@ impl PeerWorld {
 
     /// Sends something on a physical instance, which then stands at `to`.
     fn say(&mut self, id: u64, channel: u16, segment: &Segment, to: At) -> Result<(), PeerError> {
-        let Some(physical) = self.physicals.get_mut(&id) else {
+        let Some(physical) = self.pool.physicals.get_mut(&id) else {
             return Ok(());
         };
-        let what = format!("sending to {}", self.keys[physical.tree]);
+        let what = format!("sending to {}", self.trees.key(physical.tree));
         if let Segment::From(name) = segment {
             let them = physical.links.get(usize::from(channel)).and_then(Link::addresses);
             let listener = self
@@ -100,11 +100,11 @@ impl PeerWorld {
     /// Waits for the answer at `pos`, where the instance stands, and puts it down or compares it with what is known.
     pub(crate) fn poll_at(&mut self, id: u64, pos: Pos) -> Result<(), PeerError> {
         // Out of the map while it is dealt with: if that fails, it is closed.
-        let Some(mut physical) = self.physicals.remove(&id) else {
+        let Some(mut physical) = self.pool.physicals.remove(&id) else {
             return Ok(());
         };
         let tree = physical.tree;
-        let name = self.keys[tree].to_string();
+        let name = self.trees.key(tree).to_string();
         let links = physical.links.len();
         let mut said = self.hear(&mut physical, &name)?;
         never_came(&mut physical, &said)?;
@@ -116,10 +116,12 @@ impl PeerWorld {
                 && expected.strip_prefix(&said).is_some()
                 && started.elapsed() < self.config.sleep_bound
             {
-                said.append(
-                    self.ground
-                        .settle(&mut physical, &mut self.physicals, &self.config, &name)?,
-                );
+                said.append(self.ground.wait_for_answer(
+                    &mut physical,
+                    &mut self.pool.physicals,
+                    &self.config,
+                    &name,
+                )?);
             }
             if !said.same_as(&expected) {
                 self.contradiction(tree, pos, expected, said)?;
@@ -131,10 +133,14 @@ impl PeerWorld {
                 let _ = self.trees[tree].record(pos, &Answer::default());
             }
             self.trees[tree].leave_unread(pos, &physical.unread);
+            let is_running = self.ground.has_timer(&mut physical, &self.config);
+            if let Some(timer) = self.trees[tree].timer(pos) {
+                timer.is_running = is_running;
+            }
         }
         self.counters.physical_connections += (physical.links.len() - links) as u64;
         let server = physical.server;
-        self.physicals.insert(id, physical);
+        self.pool.physicals.insert(id, physical);
         match server {
             None => Ok(()),
             // The first that is seen of a server's death.
@@ -148,7 +154,7 @@ impl PeerWorld {
     fn hear(&mut self, physical: &mut Physical, name: &str) -> Result<Answer, PeerError> {
         let said = self
             .ground
-            .settle(physical, &mut self.physicals, &self.config, name)?;
+            .wait_for_answer(physical, &mut self.pool.physicals, &self.config, name)?;
         if !said.is_empty() {
             self.has_answered(physical.tree);
         } else if physical.ignored && self.has_others(physical.tree) {
@@ -156,29 +162,22 @@ impl PeerWorld {
             self.make_way(physical.tree);
             return self
                 .ground
-                .settle(physical, &mut self.physicals, &self.config, name);
+                .wait_for_answer(physical, &mut self.pool.physicals, &self.config, name);
         }
         Ok(said)
     }
 
     /// Are there other connections to the place that this tree's connection goes to?
     fn has_others(&self, tree: usize) -> bool {
-        let mut others = self.physicals.values();
-        others.any(|other| self.goes_to_the_same(tree, other.tree))
-    }
-
-    fn goes_to_the_same(&self, one: usize, other: usize) -> bool {
-        match (&self.keys[one], &self.keys[other]) {
-            (TreeKey::Server(one, _), TreeKey::Server(other, _)) => one == other,
-            _ => false,
-        }
+        let mut others = self.pool.physicals.values();
+        others.any(|other| self.trees.lead_to_the_same(tree, other.tree))
     }
 
     /// Closes all other connections to the place that this tree's connection goes to.
     fn make_way(&mut self, tree: usize) {
-        let mut physicals = std::mem::take(&mut self.physicals);
-        physicals.retain(|_, other| !self.goes_to_the_same(tree, other.tree));
-        self.physicals = physicals;
+        let trees = &self.trees;
+        let physicals = &mut self.pool.physicals;
+        physicals.retain(|_, other| !trees.lead_to_the_same(tree, other.tree));
     }
 
     fn contradiction(
@@ -193,62 +192,27 @@ impl PeerWorld {
             return Ok(());
         }
         Err(PeerError::NonDeterministic {
-            connection: self.keys[tree].to_string(),
-            after: self.told(tree, pos),
+            connection: self.trees.key(tree).to_string(),
+            after: self.trees.told(tree, pos),
             expected: Box::new(expected),
             actual: Box::new(actual),
         })
-    }
-
-    /// What an instance was told up to `pos`, for messages.
-    pub(crate) fn told(&self, tree: usize, pos: Pos) -> String {
-        let mut text = String::new();
-        for step in self.trees[tree].steps(Tree::root(), pos) {
-            match step {
-                Step::Write {
-                    segment: Segment::Bytes(b) | Segment::Datagram(b),
-                    ..
-                } => text.push_str(&show(&b)),
-                Step::Write {
-                    segment: Segment::Fin,
-                    ..
-                } => text.push_str("<end>"),
-                Step::Write {
-                    segment: Segment::Reset,
-                    ..
-                } => text.push_str("<reset>"),
-                Step::Write {
-                    segment: Segment::Close,
-                    ..
-                } => text.push_str("<close>"),
-                Step::Write {
-                    segment: Segment::From(name),
-                    ..
-                } => text.push_str(&format!("<goes on from {name}>")),
-                Step::Write {
-                    segment: Segment::Open(address),
-                    ..
-                } => text.push_str(&format!("<connects to {address}>")),
-                Step::Check(_) => {}
-            }
-        }
-        text
     }
 
     /// Takes in what an instance said after its answer was thought complete; false if the instance is of no use any more and was closed.
     ///
     /// An end of stream alone, from a peer that was seen waiting for input, is no answer but a connection that was idle for too long: real servers do that. It is closed here too, and opened again when it is needed.
     pub(crate) fn absorb_late(&mut self, id: u64) -> Result<bool, PeerError> {
-        let Some(mut physical) = self.physicals.remove(&id) else {
+        let Some(mut physical) = self.pool.physicals.remove(&id) else {
             return Ok(false);
         };
         let was_settled = self.trees[physical.tree].answer(physical.at.pos).is_some();
         if !self
             .ground
-            .pump(&mut physical, &mut self.physicals, self.config.flood_limit)
+            .pump(&mut physical, &mut self.pool.physicals, self.config.flood_limit)
             || !was_settled
         {
-            self.physicals.insert(id, physical);
+            self.pool.physicals.insert(id, physical);
             return Ok(true);
         }
         let said = std::mem::take(&mut physical.heard);
@@ -267,33 +231,38 @@ impl PeerWorld {
             }
             tracing::info!(
                 "{} was idle for too long and is closed; it will be opened again when needed",
-                self.keys[physical.tree]
+                self.trees.key(physical.tree)
             );
             return Ok(false);
         }
-        self.counters.late_answers += 1;
-        let (tree, pos) = (physical.tree, physical.at.pos);
-        if let Err(contradiction) = self.trees[tree].record(pos, &said) {
-            self.contradiction(tree, pos, contradiction.expected, contradiction.actual)?;
-        }
-        self.physicals.insert(id, physical);
+        self.put_down_late(physical.tree, physical.at.pos, &said)?;
+        self.pool.physicals.insert(id, physical);
         Ok(true)
+    }
+
+    /// Adds what was said at `pos` after the answer was thought complete.
+    pub(crate) fn put_down_late(&mut self, tree: usize, pos: Pos, said: &Answer) -> Result<(), PeerError> {
+        self.counters.late_answers += 1;
+        match self.trees[tree].record(pos, said) {
+            Ok(()) => Ok(()),
+            Err(contradiction) => self.contradiction(tree, pos, contradiction.expected, contradiction.actual),
+        }
     }
 
     /// Connects, or launches a client, and checks what it says unasked.
     pub(crate) fn create(&mut self, tree: usize) -> Result<u64, PeerError> {
         if self.config.offline {
-            let connection = self.keys[tree].to_string();
+            let connection = self.trees.key(tree).to_string();
             return Err(PeerError::OfflineMiss {
                 connection,
                 after: String::new(),
                 wanted: "a connection that is not in it".into(),
             });
         }
-        while self.physicals.len() >= self.config.max_physical.max(1) {
+        while self.pool.physicals.len() >= self.config.max_physical.max(1) {
             self.close_least_useful();
         }
-        let physical = match self.keys[tree].clone() {
+        let physical = match self.trees.key(tree).clone() {
             TreeKey::Client(index) => self.launch_client(tree, index)?,
             TreeKey::Process(index) => self.begin_process(tree, index as usize)?,
             TreeKey::Server(address, _) => match self.connect(tree, &address) {
@@ -303,10 +272,10 @@ impl PeerWorld {
                 result => result?,
             },
         };
-        self.next_id += 1;
-        let id = self.next_id;
+        self.pool.next_id += 1;
+        let id = self.pool.next_id;
         self.counters.physical_connections += physical.links.len() as u64;
-        self.physicals.insert(id, physical);
+        self.pool.physicals.insert(id, physical);
         let root = Tree::root().pos;
         if self.trees[tree].answer(root).is_some() {
             self.poll_at(id, root)?;
@@ -316,11 +285,11 @@ impl PeerWorld {
 
     /// Nobody is there any more, where somebody had been.
     fn refuses(&self, tree: usize, address: &Address) -> PeerError {
-        let server = self.served_by.get(&tree).copied().flatten();
+        let server = self.servers.served_by.get(&tree).copied().flatten();
         let process = server.map(|server| &self.ground.servers[server].process);
         PeerError::Refuses {
             name: process.map_or_else(|| address.to_string(), |process| process.name.clone()),
-            connection: self.keys[tree].to_string(),
+            connection: self.trees.key(tree).to_string(),
             last_output: process.map(Process::last_output).unwrap_or_default(),
         }
     }
@@ -329,18 +298,19 @@ impl PeerWorld {
     fn close_least_useful(&mut self) {
         let usefulness = |p: &Physical| (self.trees[p.tree].is_leaf(p.at.pos), p.used);
         if let Some(id) = self
+            .pool
             .physicals
             .iter()
             .min_by_key(|(_, p)| usefulness(p))
             .map(|(&id, _)| id)
         {
-            self.physicals.remove(&id);
+            self.pool.physicals.remove(&id);
         }
     }
 
     fn launch_client(&mut self, tree: usize, index: u32) -> Result<Physical, PeerError> {
-        let Some(spec) = self.clients.get(index as usize).cloned() else {
-            let connection = self.keys[tree].to_string();
+        let Some(spec) = self.clients.specs.get(index as usize).cloned() else {
+            let connection = self.trees.key(tree).to_string();
             return Err(PeerError::OfflineMiss {
                 connection,
                 after: String::new(),
@@ -395,7 +365,7 @@ fn never_came(physical: &mut Physical, said: &Answer) -> Result<(), PeerError> {
         return Ok(());
     };
     // Status 0 with processes left: it went into the background.
-    if status == 0 && watch.look().0 != Doing::Gone {
+    if status == 0 && watch.inspect().0 != Doing::Gone {
         return Ok(());
     }
     Err(PeerError::Start {

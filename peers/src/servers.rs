@@ -27,7 +27,7 @@ impl Server {
             if let Some(status) = self.process.exit_status() {
                 return Some(status);
             }
-            let (doing, look) = self.watch.look();
+            let (doing, look) = self.watch.inspect();
             match doing {
                 Doing::Gone => return self.process.wait_exit(),
                 Doing::Working => {}
@@ -65,13 +65,13 @@ impl PeerWorld {
     pub(crate) fn start_server(&mut self, spec: &PeerSpec) -> Result<Server, PeerError> {
         let mut process = self.spawn(spec, &spec.name.clone(), &[])?;
         let mut watch = Watch::below_host(process.host_pid(), self.config.sleep_bound);
-        let bound = self.config.start_bound;
-        process.wait_until(bound, "listened", |_| {
+        let bounds = (self.config.start_bound, &self.config.time_budget);
+        process.wait_until(bounds, "listened", |_| {
             let own = socket_inodes(&watch.pids());
             listening_inodes().iter().any(|(inode, _)| own.contains(inode))
         })?;
-        process.wait_until(bound, "come to rest", |_| {
-            let (doing, look) = watch.look();
+        process.wait_until(bounds, "come to rest", |_| {
+            let (doing, look) = watch.inspect();
             matches!(doing, Doing::Waiting | Doing::Sleeping) && watch.unmoved_since(&look)
         })?;
         watch.learn_housekeeping();
@@ -100,8 +100,8 @@ impl PeerWorld {
     /// It may not: for the program nobody is there.
     pub(crate) fn may_connect(&mut self, tree: usize, address: &Address) -> Result<(), PeerError> {
         let is_named = |allowed: &[Allowed]| allowed.iter().any(|allowed| allowed.covers(address));
-        let is_known =
-            matches!(self.served_by.get(&tree), Some(Some(_))) || self.serves_at.contains_key(address);
+        let is_known = matches!(self.servers.served_by.get(&tree), Some(Some(_)))
+            || self.servers.serves_at.contains_key(address);
         if is_known || is_named(&self.config.allowed) {
             return Ok(());
         }
@@ -121,7 +121,7 @@ impl PeerWorld {
                 return Ok(());
             }
         }
-        self.barred.insert(address.clone());
+        self.servers.barred.insert(address.clone());
         let is_path = matches!(address, Address::Unix(name) if name.first() != Some(&0));
         Err(PeerError::NoWay {
             address: address.to_string(),
@@ -133,6 +133,7 @@ impl PeerWorld {
     fn is_started_by_us(&self, sockets: &HashSet<u64>) -> bool {
         let servers = self.ground.servers.iter().map(|server| &server.watch);
         let clients = self
+            .pool
             .physicals
             .values()
             .filter_map(|physical| physical.client.as_ref());
@@ -142,14 +143,14 @@ impl PeerWorld {
 
     /// Which of our servers listens there. If none does, whoever does is watched, if possible.
     pub(crate) fn server_of(&mut self, tree: usize, address: &Address) -> Option<usize> {
-        if let Some(&server) = self.served_by.get(&tree) {
+        if let Some(&server) = self.servers.served_by.get(&tree) {
             return server;
         }
         // Who served the last connection there serves this one, too: to look through all its descriptors each time would take longer the more it has.
-        if let Some(&server) = self.serves_at.get(address)
+        if let Some(&server) = self.servers.serves_at.get(address)
             && !self.ground.servers[server].process.is_gone()
         {
-            self.served_by.insert(tree, Some(server));
+            self.servers.served_by.insert(tree, Some(server));
             return Some(server);
         }
         let bound = self.listening_at(address);
@@ -165,15 +166,15 @@ impl PeerWorld {
                 None
             };
             if let Some(watch) = &mut watch {
-                watch.look();
+                watch.inspect();
                 watch.learn_housekeeping();
             }
             self.ground.strangers.insert(tree, watch);
         }
         if let Some(server) = server {
-            self.serves_at.insert(address.clone(), server);
+            self.servers.serves_at.insert(address.clone(), server);
         }
-        self.served_by.insert(tree, server);
+        self.servers.served_by.insert(tree, server);
         server
     }
 
@@ -190,8 +191,8 @@ impl PeerWorld {
         }
         if any {
             // Who was not there when it was looked for may be now.
-            self.served_by.retain(|_, server| server.is_some());
-            self.serves_at.clear();
+            self.servers.served_by.retain(|_, server| server.is_some());
+            self.servers.serves_at.clear();
         }
         Ok(any)
     }

@@ -108,11 +108,11 @@ impl PeerWorld {
 
     /// Has the client that this one is to come after ended?
     fn may_come(&mut self, state: &PeerState, client: u32) -> Result<bool, PeerError> {
-        let member = self.roster.get(client as usize);
+        let member = self.clients.roster.get(client as usize);
         let Some(kind) = member.and_then(|member| member.after) else {
             return Ok(true);
         };
-        let members = self.roster.iter().enumerate();
+        let members = self.clients.roster.iter().enumerate();
         let before: Vec<u32> = members
             .filter(|(_, member)| member.kind == kind)
             .map(|(earlier, _)| earlier as u32)
@@ -155,7 +155,7 @@ impl PeerWorld {
 
     /// Clients of one kind are interchangeable: they were asked for together.
     fn kind(&self, client: u32) -> Option<u32> {
-        self.roster.get(client as usize).map(|member| member.kind)
+        self.clients.roster.get(client as usize).map(|member| member.kind)
     }
 
     /// The SUT accepts the next connection, if there is one.
@@ -201,7 +201,7 @@ impl PeerWorld {
     /// What reports call a client: the name it was given, or its number.
     #[must_use]
     pub fn client_name(&self, client: u32) -> String {
-        let member = self.roster.get(client as usize);
+        let member = self.clients.roster.get(client as usize);
         member.map_or_else(|| format!("client#{client}"), |member| member.name.clone())
     }
 
@@ -249,11 +249,11 @@ impl PeerWorld {
         channel: Channel,
         datagrams: bool,
     ) -> ConnKey {
-        if self.seen_channels.insert((client, channel)) {
+        if self.clients.seen_channels.insert((client, channel)) {
             self.counters.logical_connections += 1;
         }
         let instance = Instance::Client(client);
-        let tree = TreeIndex(self.tree_of(self.tree_key(&instance)).0);
+        let tree = TreeIndex(self.trees.tree_of(self.tree_key(&instance)).0);
         let inner = state.edit();
         let key = ConnKey::Accepted(client, channel);
         inner.taken.insert((client, channel));

@@ -4,7 +4,7 @@ use crate::answer::{Answer, Channel};
 use crate::channel::{Flight, Link};
 use crate::diag::Diag;
 use crate::error::{PeerError, lines};
-use crate::inspect::{Doing, Watch};
+use crate::inspect::{Doing, KeptWaiting, Watch};
 use crate::listener::Listener;
 use crate::physical::Physical;
 use crate::process::Process;
@@ -35,11 +35,43 @@ const LOOKS_FOR_AN_OWNER: u32 = 20;
 /// For each so many bytes of an answer it may take as long again: what flows is no drip, and has a bound of its own.
 const MUCH: usize = 1 << 20;
 
+/// A peer that sleeps for so long between two things that it says has said them apart. Shorter sleeps are not seen for certain.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// Since when a peer that never rests was seen only to look for input.
 #[derive(Default)]
 struct Polling {
     since: Option<Instant>,
     last: Option<Instant>,
+}
+
+/// How long something has lasted for a peer: not the time in which it was ready to run and had no processor, which says something about the machine only.
+struct Lasting {
+    since: Instant,
+    /// How long it had been kept waiting by then.
+    kept_waiting: Option<KeptWaiting>,
+}
+
+impl Lasting {
+    fn begin() -> Lasting {
+        Lasting {
+            since: Instant::now(),
+            kept_waiting: None,
+        }
+    }
+
+    /// Has it lasted longer than `bound`? Looked at closely only after a while, since most answers come at once.
+    fn exceeds(&mut self, bound: Duration, watch: Option<&mut Watch>) -> bool {
+        let elapsed = self.since.elapsed();
+        if elapsed < WITHOUT_A_WORD.min(bound) {
+            return false;
+        }
+        let Some(watch) = watch else {
+            return elapsed > bound;
+        };
+        let before = self.kept_waiting.get_or_insert_with(|| watch.kept_waiting());
+        elapsed > bound && elapsed.saturating_sub(watch.kept_waiting().since(before)) > bound
+    }
 }
 
 /// How long the same condition has lasted.
@@ -48,14 +80,42 @@ struct Since {
     /// Of what it was told. One that reads, however slowly, does not rest.
     unread: Vec<(Channel, u64)>,
     start: Instant,
+    /// It has slept for a while since it last said something.
+    has_paused: bool,
 }
 
 impl Since {
     fn note(&mut self, state: (Doing, Flight), unread: Vec<(Channel, u64)>) -> Duration {
+        self.has_paused |= self.sleeps();
         if self.state != Some(state) || self.unread != unread {
             (self.state, self.unread, self.start) = (Some(state), unread, Instant::now());
         }
         self.start.elapsed()
+    }
+
+    /// The peer sleeps, and has for a while.
+    fn sleeps(&self) -> bool {
+        matches!(self.state, Some((Doing::Sleeping, _))) && self.start.elapsed() >= PAUSE
+    }
+
+    /// The peer has said something: silence is counted from here.
+    fn begin_anew(&mut self) {
+        (self.state, self.has_paused) = (None, false);
+    }
+}
+
+/// Has a peer that waits, sleeps or is gone said all that it will say?
+fn is_at_rest((doing, flight): (Doing, Flight), lasted: Duration, config: &Config) -> bool {
+    match (doing, flight) {
+        // Something is on its way, so it will come. Unless the other end is out of our sight, say in a network namespace of its own.
+        (Doing::Waiting | Doing::Gone, Flight::Travelling) => lasted >= config.sleep_bound,
+        // Nobody is left to read what was not consumed.
+        (Doing::Gone, _) => true,
+        (Doing::Waiting, Flight::Clear) => true,
+        // It waits, but not for this: another connection keeps it busy. Or it is being woken this moment, so look for a while.
+        (Doing::Waiting, Flight::Unconsumed | Flight::Unseen) => lasted >= config.settle,
+        (Doing::Sleeping, _) => lasted >= config.sleep_bound,
+        (Doing::Working | Doing::Opaque, _) => false,
     }
 }
 
@@ -125,7 +185,7 @@ impl Ground {
         focus.pump(limit) | connections | focus.pump_exit()
     }
 
-    fn watch<'a>(&'a mut self, focus: &'a mut Physical) -> Option<&'a mut Watch> {
+    pub(crate) fn watch<'a>(&'a mut self, focus: &'a mut Physical) -> Option<&'a mut Watch> {
         match (&mut focus.client, focus.server) {
             (Some((_, watch)), _) => Some(watch),
             (None, Some(server)) => Some(&mut self.servers[server].watch),
@@ -168,7 +228,7 @@ impl Ground {
     }
 
     /// One attempt to see that everything is quiet: first look, nothing new, nothing on its way, second look.
-    fn look(
+    fn observe(
         &mut self,
         focus: &mut Physical,
         others: &mut BTreeMap<u64, Physical>,
@@ -177,7 +237,7 @@ impl Ground {
         let Some(watch) = self.watch(focus) else {
             return (Doing::Opaque, Flight::Unseen);
         };
-        let (doing, first) = watch.look();
+        let (doing, first) = watch.inspect();
         if doing == Doing::Working {
             return (Doing::Working, Flight::Travelling);
         }
@@ -195,63 +255,51 @@ impl Ground {
     }
 
     /// Waits until the answer is complete, and returns it.
-    pub(crate) fn settle(
+    pub(crate) fn wait_for_answer(
         &mut self,
         focus: &mut Physical,
         others: &mut BTreeMap<u64, Physical>,
         config: &Config,
         name: &str,
     ) -> Result<Answer, PeerError> {
-        let started = Instant::now();
-        let mut last_news = started;
+        let (mut answering, mut silent) = (Lasting::begin(), Lasting::begin());
         let mut since = Since {
             state: None,
             unread: Vec::new(),
-            start: last_news,
+            start: silent.since,
+            has_paused: false,
         };
-        let mut patience = 0;
+        let mut rounds = 0;
         let mut polling = Polling::default();
         loop {
+            let mut before_pause = (since.has_paused || since.sleeps()).then(|| focus.heard.lengths());
             if self.pump(focus, others, config.flood_limit) {
-                (patience, last_news) = (0, Instant::now());
+                focus.heard.paused_at(&before_pause.take().unwrap_or_default());
+                (rounds, silent) = (0, Lasting::begin());
                 polling = Polling::default();
-                // Silence is counted from the last word.
-                since.state = None;
+                since.begin_anew();
             }
-            if focus.heard.size() > config.flood_limit {
-                return Err(self.flood(focus, config, name));
+            self.is_sound(focus, config, name)?;
+            let state = self.observe(focus, others, config.flood_limit);
+            // Something may have come while it was looked at.
+            if focus.heard.paused_at(&before_pause.unwrap_or_default()) {
+                since.begin_anew();
             }
-            if let Some(from) = focus.links.iter().find_map(Link::answered_from_elsewhere) {
-                let process = self.process(focus);
-                return Err(PeerError::AnswersFromElsewhere {
-                    name: process.map_or_else(|| name.to_string(), |p| p.name.clone()),
-                    connection: name.to_string(),
-                    from,
-                });
-            }
-            let state = self.look(focus, others, config.flood_limit);
             let unread = match state.1 {
                 Flight::Clear => Vec::new(),
                 _ => self.unread(focus),
             };
             let lasted = since.note(state, unread);
-            let done = match state {
-                (Doing::Opaque, _) => lasted >= config.settle && patience > 0,
-                // Something is on its way, so it will come. Unless the other end is out of our sight, say in a network namespace of its own.
-                (Doing::Waiting | Doing::Gone, Flight::Travelling) => lasted >= config.sleep_bound,
-                // Nobody is left to read what was not consumed.
-                (Doing::Gone, _) => true,
-                (Doing::Waiting, Flight::Clear) => true,
-                // It waits, but not for this: another connection keeps it busy. Or it is being woken this moment, so look for a while.
-                (Doing::Waiting, Flight::Unconsumed | Flight::Unseen) => lasted >= config.settle,
-                (Doing::Sleeping, _) => lasted >= config.sleep_bound,
+            let is_complete = match state {
+                (Doing::Opaque, _) => lasted >= config.settle && rounds > 0,
                 // It waits without rest: for input, or for a time to come, which we wait for as if it slept.
                 (Doing::Working, _) => {
-                    last_news.elapsed() > WITHOUT_A_WORD
+                    silent.since.elapsed() > WITHOUT_A_WORD
                         && self.only_polls(focus, &mut polling) >= config.sleep_bound
                 }
+                _ => is_at_rest(state, lasted, config),
             };
-            if done {
+            if is_complete {
                 focus.ignored = state == (Doing::Waiting, Flight::Unconsumed);
                 focus.unread = since.unread;
                 if let (Doing::Gone, Some(server)) = (state.0, focus.server) {
@@ -259,23 +307,50 @@ impl Ground {
                 }
                 return Ok(std::mem::take(&mut focus.heard));
             }
-            if last_news.elapsed() > config.hang_bound && matches!(state.0, Doing::Working) {
-                return Err(self.hang(focus, config, name, "computes and does not wait for input"));
-            }
-            // A little at a time, for ever: each word alone is news, but the answer never ends.
-            let bound = config.hang_bound.max(config.sleep_bound) * (1 + focus.heard.size() / MUCH) as u32;
-            if started.elapsed() > bound && !focus.heard.is_empty() {
-                let doing = "talks, a little at a time, and does not wait for input";
-                return Err(self.hang(focus, config, name, doing));
-            }
-            if config.patience.is_over() {
-                let process = self.process(focus);
-                return Err(PeerError::BrokenOff {
-                    name: process.map_or_else(|| name.to_string(), |p| p.name.clone()),
-                });
-            }
-            self.pause(focus, patience, state.0, config);
-            patience += 1;
+            self.may_go_on(focus, config, name, state.0, (&mut answering, &mut silent))?;
+            self.pause(focus, rounds, state.0, config);
+            rounds += 1;
+        }
+    }
+
+    /// Is what has come so far an answer at all?
+    fn is_sound(&self, focus: &Physical, config: &Config, name: &str) -> Result<(), PeerError> {
+        if focus.heard.size() > config.flood_limit {
+            return Err(self.flood(focus, config, name));
+        }
+        match focus.links.iter().find_map(Link::answered_from_elsewhere) {
+            Some(from) => Err(PeerError::AnswersFromElsewhere {
+                name: self.name_of(focus, name),
+                connection: name.to_string(),
+                from,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Is the wait for an answer that is not complete within its bounds?
+    fn may_go_on(
+        &mut self,
+        focus: &mut Physical,
+        config: &Config,
+        name: &str,
+        doing: Doing,
+        (answering, silent): (&mut Lasting, &mut Lasting),
+    ) -> Result<(), PeerError> {
+        if silent.exceeds(config.hang_bound, self.watch(focus)) && doing == Doing::Working {
+            return Err(self.hang(focus, config, name, "computes and does not wait for input"));
+        }
+        // A little at a time, for ever: each word alone is news, but the answer never ends.
+        let bound = config.hang_bound.max(config.sleep_bound) * (1 + focus.heard.size() / MUCH) as u32;
+        if answering.exceeds(bound, self.watch(focus)) && !focus.heard.is_empty() {
+            let doing = "talks, a little at a time, and does not wait for input";
+            return Err(self.hang(focus, config, name, doing));
+        }
+        match config.time_budget.is_over() {
+            true => Err(PeerError::BrokenOff {
+                name: self.name_of(focus, name),
+            }),
+            false => Ok(()),
         }
     }
 
@@ -292,15 +367,15 @@ impl Ground {
     }
 
     /// Lets the peer run: at first only gives up the processor, then waits for its sockets, longer and longer.
-    fn pause(&self, focus: &Physical, patience: u32, doing: Doing, config: &Config) {
-        if patience < 8 && doing != Doing::Opaque {
+    pub(crate) fn pause(&self, focus: &Physical, rounds: u32, doing: Doing, config: &Config) {
+        if rounds < 8 && doing != Doing::Opaque {
             std::thread::yield_now();
             return;
         }
         let limit = if doing == Doing::Opaque {
             config.settle.as_millis().clamp(1, 1000) as u16
         } else {
-            (patience / 64).clamp(1, 10) as u16
+            (rounds / 64).clamp(1, 10) as u16
         };
         let mut fds: Vec<PollFd<'_>> = focus
             .links
@@ -322,6 +397,12 @@ impl Ground {
         let _ = poll(&mut fds, PollTimeout::from(limit));
     }
 
+    /// What messages call the peer: its process, or else the connection.
+    fn name_of(&self, focus: &Physical, connection: &str) -> String {
+        let process = self.process(focus);
+        process.map_or_else(|| connection.to_string(), |process| process.name.clone())
+    }
+
     fn process<'a>(&'a self, focus: &'a Physical) -> Option<&'a Process> {
         focus
             .client
@@ -333,7 +414,7 @@ impl Ground {
     fn flood(&self, focus: &Physical, config: &Config, name: &str) -> PeerError {
         let process = self.process(focus);
         PeerError::Floods {
-            name: process.map_or_else(|| name.to_string(), |p| p.name.clone()),
+            name: self.name_of(focus, name),
             connection: name.to_string(),
             limit: config.flood_limit,
             last: lines(&focus.heard).pop().unwrap_or_default(),
@@ -344,7 +425,7 @@ impl Ground {
     fn hang(&self, focus: &Physical, config: &Config, name: &str, doing: &str) -> PeerError {
         let process = self.process(focus);
         PeerError::Hangs {
-            name: process.map_or_else(|| name.to_string(), |p| p.name.clone()),
+            name: self.name_of(focus, name),
             waited_ms: config.hang_bound.as_millis(),
             doing: doing.to_owned(),
             last_output: process.map(Process::last_output).unwrap_or_default(),

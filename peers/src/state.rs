@@ -106,9 +106,27 @@ impl PeerState {
         PeerState::default()
     }
 
+    /// Is there an address at which clients find the SUT?
+    #[must_use]
+    pub fn is_reachable(&self) -> bool {
+        !self.0.listening.is_empty()
+    }
+
     /// Where the SUT stands with one peer instance.
     pub(crate) fn place(&self, instance: &Instance) -> At {
         self.0.places.get(instance).copied().unwrap_or_else(Tree::root)
+    }
+
+    /// The SUT has closed its connection to this server, so it cannot be told anything by it any more. To ask the server nevertheless would mean to connect again and to repeat all
+    /// that was said, and a server whose answers have a date in them does not say the same twice.
+    pub(crate) fn has_left(&self, instance: &Instance) -> bool {
+        let mut conns = self
+            .0
+            .conns
+            .values()
+            .filter(|conn| conn.instance == *instance)
+            .peekable();
+        matches!(instance, Instance::Server(..)) && conns.peek().is_some() && conns.all(|conn| conn.closed)
     }
 
     pub(crate) fn edit(&mut self) -> &mut Inner {

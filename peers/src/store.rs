@@ -39,7 +39,7 @@ impl fmt::Display for TreeKey {
 
 const MAGIC: &[u8; 8] = b"TFPEERS\0";
 /// The format that is written and read.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 const HEADER: usize = 8 + 4 + 8;
 
 #[derive(Serialize, Deserialize)]
@@ -91,9 +91,9 @@ impl PeerWorld {
             .collect();
         let mut plain = postcard::to_stdvec(&Saved { trees, chosen_ports }).map_err(|e| e.to_string())?;
         // Behind the rest, so that files without it can still be read.
-        let capacities: Vec<(&Address, &Capacity)> = self.capacities.iter().collect();
-        if !self.roster.is_empty() || !capacities.is_empty() {
-            plain.extend(postcard::to_stdvec(&self.roster).map_err(|e| e.to_string())?);
+        let capacities: Vec<(&Address, &Capacity)> = self.servers.capacities.iter().collect();
+        if !self.clients.roster.is_empty() || !capacities.is_empty() {
+            plain.extend(postcard::to_stdvec(&self.clients.roster).map_err(|e| e.to_string())?);
         }
         if !capacities.is_empty() {
             plain.extend(postcard::to_stdvec(&capacities).map_err(|e| e.to_string())?);
@@ -160,7 +160,7 @@ impl PeerWorld {
         }
         for (key, mut tree) in saved.trees {
             tree.make_sound()?;
-            self.adopt(key, tree);
+            self.trees.adopt(key, tree);
         }
         self.chosen_ports.extend(saved.chosen_ports);
         Ok(())
@@ -173,12 +173,14 @@ impl PeerWorld {
         if !roster.iter().all(Member::is_sound) {
             return Err("a client in it comes after itself".to_owned());
         }
-        if self.roster.is_empty() {
-            self.roster = roster;
+        if self.clients.roster.is_empty() {
+            self.clients.roster = roster;
         }
         if !rest.is_empty() {
             let capacities = bounded::within(|| postcard::from_bytes::<Vec<(Address, Capacity)>>(rest));
-            self.capacities.extend(capacities.map_err(|e| e.to_string())?);
+            self.servers
+                .capacities
+                .extend(capacities.map_err(|e| e.to_string())?);
         }
         Ok(())
     }

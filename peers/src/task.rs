@@ -12,7 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(crate) struct TaskFiles {
     pub(crate) pid: u32,
     stat: File,
-    syscall: File,
+    /// None of one that was dead when it was first seen.
+    syscall: Option<File>,
     runs: File,
 }
 
@@ -54,17 +55,7 @@ pub(crate) fn sleep_length(pid: u32, site: &Site) -> Option<Duration> {
         },
         _ => return None,
     };
-    let mut timespec = [0; 16];
-    File::open(format!("/proc/{pid}/mem"))
-        .ok()?
-        .read_exact_at(&mut timespec, pointer)
-        .ok()?;
-    let (seconds, nanos) = timespec.split_at(8);
-    let seconds = u64::try_from(i64::from_ne_bytes(seconds.try_into().ok()?)).ok()?;
-    let time = Duration::new(
-        seconds,
-        u32::try_from(i64::from_ne_bytes(nanos.try_into().ok()?)).ok()?,
-    );
+    let time = read_time(pid, pointer, Duration::from_nanos(1))?;
     let now = match absolute {
         None => Duration::ZERO,
         Some(true) => SystemTime::now().duration_since(UNIX_EPOCH).ok()?,
@@ -74,38 +65,113 @@ pub(crate) fn sleep_length(pid: u32, site: &Site) -> Option<Duration> {
     Some(time.saturating_sub(now))
 }
 
+/// The time limit of a wait for input, as far as it has one.
+pub(crate) fn input_limit(pid: u32, site: &Site) -> Option<Duration> {
+    let millis = |arg: u64| u64::try_from(arg as i32).ok().map(Duration::from_millis);
+    let timespec = |pointer| read_time(pid, pointer, Duration::from_nanos(1));
+    match site.nr {
+        libc::SYS_poll => millis(site.args[2]),
+        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => millis(site.args[3]),
+        libc::SYS_ppoll => timespec(site.args[2]),
+        libc::SYS_epoll_pwait2 => timespec(site.args[3]),
+        libc::SYS_pselect6 => timespec(site.args[4]),
+        libc::SYS_select => read_time(pid, site.args[4], Duration::from_micros(1)),
+        libc::SYS_rt_sigtimedwait => timespec(site.args[2]),
+        libc::SYS_semtimedop => timespec(site.args[3]),
+        _ => None,
+    }
+}
+
+/// The seconds, and fractions in these units, that a pointer of the task's points to, if it is one.
+fn read_time(pid: u32, pointer: u64, unit: Duration) -> Option<Duration> {
+    if pointer == 0 {
+        return None;
+    }
+    let mut words = [0; 16];
+    let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+    memory.read_exact_at(&mut words, pointer).ok()?;
+    let (seconds, fraction) = words.split_at(8);
+    let seconds = u64::try_from(i64::from_ne_bytes(seconds.try_into().ok()?)).ok()?;
+    let fraction = u32::try_from(i64::from_ne_bytes(fraction.try_into().ok()?)).ok()?;
+    Duration::from_secs(seconds).checked_add(unit.checked_mul(fraction)?)
+}
+
+/// When the first of a process's timer descriptors goes off, if one is set.
+pub(crate) fn next_timer_descriptor(pid: u32) -> Option<Duration> {
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+    let timers = descriptors.filter(|fd| {
+        std::fs::read_link(fd.path()).is_ok_and(|target| target.as_os_str() == "anon_inode:[timerfd]")
+    });
+    let info = |fd: std::fs::DirEntry| {
+        let number = fd.file_name().into_string().ok()?;
+        let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).ok()?;
+        timer_value(&text)
+    };
+    timers.filter_map(info).min()
+}
+
+/// The time that is left, by the text in `fdinfo`; `None` if the timer is not set.
+fn timer_value(text: &str) -> Option<Duration> {
+    let line = text.lines().find_map(|line| line.strip_prefix("it_value: ("))?;
+    let (seconds, nanos) = line.strip_suffix(')')?.split_once(", ")?;
+    let left = Duration::new(seconds.parse().ok()?, nanos.parse().ok()?);
+    (!left.is_zero()).then_some(left)
+}
+
 fn read_small(file: &File) -> io::Result<String> {
     let mut buffer = [0; 512];
     let n = file.read_at(&mut buffer, 0)?;
     Ok(String::from_utf8_lossy(&buffer[..n]).into_owned())
 }
 
+/// The state that the file `stat` of a task shows.
+fn state_in(stat: &File) -> Option<char> {
+    // The name in parentheses may contain anything.
+    read_small(stat).ok()?.rsplit_once(") ")?.1.chars().next()
+}
+
+/// A zombie, or gone altogether.
+fn has_ended(stat: &File) -> bool {
+    matches!(state_in(stat), None | Some('Z' | 'X'))
+}
+
 impl TaskFiles {
     pub(crate) fn open(pid: u32, tid: u32) -> io::Result<TaskFiles> {
         let open = |name: &str| File::open(format!("/proc/{pid}/task/{tid}/{name}"));
+        let stat = open("stat")?;
+        let syscall = match open("syscall") {
+            // Of a dead one, only root is told.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && has_ended(&stat) => None,
+            file => Some(file?),
+        };
         Ok(TaskFiles {
             pid,
-            stat: open("stat")?,
-            syscall: open("syscall")?,
+            stat,
+            syscall,
             runs: open("schedstat")?,
         })
     }
 
     /// How often the task was given a processor.
     pub(crate) fn runs(&self) -> Option<u64> {
-        read_small(&self.runs)
-            .ok()?
-            .split_ascii_whitespace()
-            .nth(2)?
-            .parse()
-            .ok()
+        self.statistic(2)
+    }
+
+    /// How long the task was ready to run and had no processor, in all its life.
+    pub(crate) fn kept_waiting(&self) -> Option<Duration> {
+        self.statistic(1).map(Duration::from_nanos)
+    }
+
+    fn statistic(&self, nth: usize) -> Option<u64> {
+        let text = read_small(&self.runs).ok()?;
+        text.split_ascii_whitespace().nth(nth)?.parse().ok()
     }
 
     /// What the task does; `None` if it has ended.
     pub(crate) fn wait(&self) -> Option<Wait> {
-        let line = match read_small(&self.syscall) {
+        let line = match read_small(self.syscall.as_ref()?) {
             Ok(line) => line,
-            Err(error) if is_gone(&error) => return None,
+            Err(error) if is_gone(&error) || has_ended(&self.stat) => return None,
             Err(_) => return Some(Wait::Hidden),
         };
         match classify_line(&line) {
@@ -130,8 +196,7 @@ impl TaskFiles {
     }
 
     fn state(&self) -> Option<char> {
-        // The name in parentheses may contain anything.
-        read_small(&self.stat).ok()?.rsplit_once(") ")?.1.chars().next()
+        state_in(&self.stat)
     }
 }
 
@@ -218,5 +283,46 @@ mod tests {
         assert_eq!(classify(libc::SYS_futex, [0, 0, 0, 0, 0, 0]), Doing::Waiting);
         assert_eq!(classify(libc::SYS_futex, [0, 0, 0, 8, 0, 0]), Doing::Sleeping);
         assert_eq!(classify(libc::SYS_fsync, [3, 0, 0, 0, 0, 0]), Doing::Working);
+    }
+
+    #[test]
+    fn the_limit_of_a_wait_for_input_is_known() {
+        let limit = |nr: i64, args: [u64; 6]| {
+            let site = Site {
+                nr,
+                args,
+                ..Site::default()
+            };
+            input_limit(std::process::id(), &site)
+        };
+        let forever = u64::from(u32::MAX);
+        assert_eq!(
+            limit(libc::SYS_poll, [1, 1, 500, 0, 0, 0]),
+            Some(Duration::from_millis(500))
+        );
+        assert_eq!(limit(libc::SYS_poll, [1, 1, forever, 0, 0, 0]), None);
+        assert_eq!(
+            limit(libc::SYS_epoll_wait, [3, 1, 8, 20, 0, 0]),
+            Some(Duration::from_millis(20))
+        );
+        assert_eq!(limit(libc::SYS_select, [3, 0, 0, 0, 0, 0]), None);
+        let time = [2_i64, 5];
+        let pointer = time.as_ptr() as u64;
+        assert_eq!(
+            limit(libc::SYS_select, [3, 0, 0, 0, pointer, 0]),
+            Some(Duration::from_micros(2_000_005))
+        );
+        assert_eq!(
+            limit(libc::SYS_ppoll, [1, 1, pointer, 0, 0, 0]),
+            Some(Duration::new(2, 5))
+        );
+    }
+
+    #[test]
+    fn timer_descriptors_tell_what_is_left() {
+        let text =
+            "pos:\t0\nclockid: 1\nticks: 0\nsettime flags: 00\nit_value: (1, 250)\nit_interval: (0, 0)\n";
+        assert_eq!(timer_value(text), Some(Duration::new(1, 250)));
+        assert_eq!(timer_value(&text.replace("1, 250", "0, 0")), None);
     }
 }

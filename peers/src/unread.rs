@@ -50,7 +50,7 @@ impl PeerWorld {
 
     /// Has a peer that stands at `pos`, and that was thought to rest, read on? Then that is put down, as a late answer is.
     pub(crate) fn look_for_late_reading(&mut self, id: u64) {
-        let Some(physical) = self.physicals.get_mut(&id).filter(|p| !p.unread.is_empty()) else {
+        let Some(physical) = self.pool.physicals.get_mut(&id).filter(|p| !p.unread.is_empty()) else {
             return;
         };
         let unread = self.ground.unread(physical);

@@ -10,17 +10,23 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 impl PeerWorld {
-    /// Asks all peers of this state once more, before it is called a deadlock, and gives those that cannot be inspected `bound` to say something; true if one did.
+    /// Asks all peers of this state once more, before it is called a deadlock or the program's clock goes on, and gives those that cannot be inspected `bound` to say
+    /// something, and those whose timers run `limit` of their own time; true if one did.
     ///
     /// # Errors
     /// A peer failed.
-    pub fn poll_again(&mut self, state: &PeerState, bound: Duration) -> Result<bool, PeerError> {
+    pub fn poll_again(
+        &mut self,
+        state: &PeerState,
+        bound: Duration,
+        limit: Duration,
+    ) -> Result<bool, PeerError> {
         let before = self.counters.late_answers;
         let instances: Vec<Instance> = state.0.places.keys().cloned().collect();
         let mut here = Vec::new();
         for instance in &instances {
             let (tree, at) = self.locate(state, instance);
-            if self.config.offline || self.trees[tree].exit(at.pos).is_some() {
+            if self.config.offline || self.trees[tree].exit(at.pos).is_some() || state.has_left(instance) {
                 continue;
             }
             self.resolve(tree, at)?;
@@ -29,7 +35,8 @@ impl PeerWorld {
                 self.ensure_at(tree, at)?;
             }
             here.extend(
-                self.physicals
+                self.pool
+                    .physicals
                     .iter()
                     .filter(|(_, p)| p.tree == tree && p.at == at)
                     .map(|(&id, _)| (id, opaque)),
@@ -44,13 +51,13 @@ impl PeerWorld {
                 self.look_for_late_reading(id);
             }
         }
-        Ok(self.counters.late_answers > before)
+        Ok(self.counters.late_answers > before || self.wait_for_timers(state, limit)?)
     }
 
     fn wait_for_any(&self, ids: impl Iterator<Item = u64>, bound: Duration) {
         use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
         let links = ids
-            .filter_map(|id| self.physicals.get(&id))
+            .filter_map(|id| self.pool.physicals.get(&id))
             .flat_map(|p| &p.links)
             .filter_map(Link::fd);
         let mut fds: Vec<PollFd<'_>> = links.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
@@ -73,7 +80,7 @@ impl PeerWorld {
         if self.config.mode != CacheMode::Off {
             return Ok(());
         }
-        self.physicals.clear();
+        self.pool.physicals.clear();
         let instances: Vec<Instance> = state.0.places.keys().cloned().collect();
         for instance in &instances {
             let (tree, at) = self.locate(state, instance);
@@ -87,21 +94,21 @@ impl PeerWorld {
         if self.config.mode == CacheMode::Off {
             return;
         }
-        if self.unexplored.len() >= self.many {
-            self.unexplored.retain(|kept| kept.state().is_some());
-            self.many = (2 * self.unexplored.len()).max(MANY_STATES);
+        if self.unexplored.states.len() >= self.unexplored.many {
+            self.unexplored.states.retain(|kept| kept.state().is_some());
+            self.unexplored.many = (2 * self.unexplored.states.len()).max(MANY_STATES);
         }
-        self.unexplored.push(state.kept());
+        self.unexplored.states.push(state.kept());
     }
 
     /// Closes what no state can need from which there is more to explore, if there is anything new since that was last done.
     pub fn tidy(&mut self) {
-        if self.next_id == self.tidied_at {
+        if self.pool.next_id == self.unexplored.tidied_at {
             return;
         }
-        self.tidied_at = self.next_id;
-        self.unexplored.retain(|kept| kept.state().is_some());
-        let states: Vec<PeerState> = self.unexplored.iter().filter_map(Kept::state).collect();
+        self.unexplored.tidied_at = self.pool.next_id;
+        self.unexplored.states.retain(|kept| kept.state().is_some());
+        let states: Vec<PeerState> = self.unexplored.states.iter().filter_map(Kept::state).collect();
         self.retain(&states);
     }
 
@@ -121,14 +128,14 @@ impl PeerWorld {
             if let Some(id) = self.nearest(tree, at.pos) {
                 self.advance(id, at)?;
             }
-            self.physicals.retain(|_, physical| physical.tree != tree);
+            self.pool.physicals.retain(|_, physical| physical.tree != tree);
         }
         Ok(())
     }
 
     /// Closes what none of these states (all that are still to be explored) can need.
     pub fn retain(&mut self, states: &[PeerState]) {
-        let mut physicals = std::mem::take(&mut self.physicals);
+        let mut physicals = std::mem::take(&mut self.pool.physicals);
         physicals.retain(|_, physical| {
             let tree = &self.trees[physical.tree];
             states.iter().any(|state| {
@@ -136,7 +143,7 @@ impl PeerWorld {
                     .0
                     .places
                     .iter()
-                    .filter(|(i, _)| self.index.get(&self.tree_key(i)) == Some(&physical.tree))
+                    .filter(|(i, _)| self.trees.find(&self.tree_key(i)) == Some(physical.tree))
                     .peekable();
                 // A state that has no such connection yet may come to have it.
                 let (here, shared) = (physical.at.pos, self.config.share_trees);
@@ -145,7 +152,7 @@ impl PeerWorld {
                     || places.any(|(_, at)| tree.on_path(here, at.pos) || tree.on_path(at.pos, here))
             })
         });
-        self.physicals = physicals;
+        self.pool.physicals = physicals;
     }
 
     /// What each peer was told on the way to this state, by destination: one entry per connection.
@@ -164,9 +171,9 @@ impl PeerWorld {
                 .copied()
                 .unwrap_or_else(Tree::root);
             let tree = self
-                .index
-                .get(&self.tree_key(&conn.instance))
-                .map(|&tree| &self.trees[tree]);
+                .trees
+                .find(&self.tree_key(&conn.instance))
+                .map(|tree| &self.trees[tree]);
             all.entry(label)
                 .or_default()
                 .extend(tree.map(|tree| tree.written(conn.channel, at.pos).0));

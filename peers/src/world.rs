@@ -9,6 +9,7 @@ use crate::capacity::Capacity;
 pub use crate::config::{CacheMode, Config, Counters};
 use crate::diag::Diag;
 use crate::error::{PeerError, show};
+use crate::forest::Forest;
 use crate::physical::Physical;
 use crate::settle::Ground;
 use crate::spec::{Member, PeerSpec};
@@ -17,6 +18,7 @@ use crate::store::TreeKey;
 use crate::tree::{At, Cursor, Readable, Tree, Walk, Write};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) const MANY_STATES: usize = 1024;
 
@@ -27,43 +29,78 @@ pub struct Taken {
     pub data: Option<Vec<u8>>,
     /// What can be read now.
     pub then: Readable,
+    /// The peer paused before it said what is left.
+    pub paused: bool,
 }
 
-/// The other ends of all the SUT's connections.
-#[derive(Debug)]
-pub struct PeerWorld {
-    pub(crate) config: Config,
-    pub(crate) trees: Vec<Tree>,
-    pub(crate) keys: Vec<TreeKey>,
-    pub(crate) index: HashMap<TreeKey, usize>,
-    // Physicals before the ground: a client's connections are closed and its process killed before the servers are.
+/// The real things at tree positions: connections to servers, and clients with all their connections.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
     pub(crate) physicals: BTreeMap<u64, Physical>,
-    pub(crate) ground: Ground,
-    pub(crate) clients: Vec<PeerSpec>,
-    /// The clients, launched or recorded.
+    /// How often one of them was used.
+    pub(crate) clock: u64,
+    /// The number of the newest.
+    pub(crate) next_id: u64,
+}
+
+/// The clients to launch when the SUT listens.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    pub(crate) specs: Vec<PeerSpec>,
+    /// All clients, launched or recorded.
     pub(crate) roster: Vec<Member>,
+    /// Connections that were accepted from them in any schedule.
+    pub(crate) seen_channels: HashSet<(u32, Channel)>,
+}
+
+/// What was found out about servers.
+#[derive(Debug, Default)]
+pub(crate) struct KnownServers {
+    /// The server of each tree, by its number; `None` if it is none of ours.
     pub(crate) served_by: HashMap<usize, Option<usize>>,
-    /// Server processes that were told something since they were started, where each has one tree.
-    pub(crate) begun: HashSet<usize>,
     /// The server that was found at an address.
     pub(crate) serves_at: HashMap<Address, usize>,
-    pub(crate) counters: Counters,
-    pub(crate) partial: bool,
+    /// Server processes that were told something since they were started, where each has one tree.
+    pub(crate) begun: HashSet<usize>,
     /// How many connections servers were seen to serve at a time.
     pub(crate) capacities: BTreeMap<Address, Capacity>,
     /// Services that the program wanted to talk to and that are not for it.
     pub(crate) barred: BTreeSet<Address>,
-    pub(crate) clock: u64,
-    pub(crate) next_id: u64,
-    pub(crate) seen_channels: HashSet<(u32, Channel)>,
-    /// Chosen ports by the address asked for and its how-manieth time, so that a replayed `bind` gets the same.
-    pub(crate) chosen_ports: BTreeMap<(Address, u32), Address>,
-    /// States from which there is more to explore.
-    pub(crate) unexplored: Vec<Kept>,
+}
+
+/// States from which there is more to explore.
+#[derive(Debug)]
+pub(crate) struct Unexplored {
+    pub(crate) states: Vec<Kept>,
     /// How many of them make it worth while to look which are still kept.
     pub(crate) many: usize,
     /// How many physical instances there had been when those that nobody needs were last closed.
     pub(crate) tidied_at: u64,
+}
+
+/// The other ends of all the SUT's connections.
+///
+/// What the SUT does to a connection concerns its tree, what is real behind it and the process that this belongs to, all at once. So these operations are
+/// methods of the world, in a file for each topic: connections here, bringing something real to a position in `replay`, clients in `serving`, servers in
+/// `servers`, `capacity` and `by_process`, ends of connections in `ending`, timers in `timers`, what the explorer asks for in `upkeep`, files in `store`,
+/// pictures in `render` and `picture`. What concerns one of the parts only is a method of that part.
+#[derive(Debug)]
+pub struct PeerWorld {
+    pub(crate) config: Config,
+    pub(crate) trees: Forest,
+    // Before the ground: a client's connections are closed and its process killed before the servers are.
+    pub(crate) pool: Pool,
+    pub(crate) ground: Ground,
+    pub(crate) clients: Clients,
+    pub(crate) servers: KnownServers,
+    pub(crate) counters: Counters,
+    /// Time that was given to timers of peers, and nothing came.
+    pub(crate) waited_in_vain: Duration,
+    /// A peer was not deterministic and one of its answers was kept.
+    pub(crate) partial: bool,
+    /// Chosen ports by the address asked for and its how-manieth time, so that a replayed `bind` gets the same.
+    pub(crate) chosen_ports: BTreeMap<(Address, u32), Address>,
+    pub(crate) unexplored: Unexplored,
 }
 
 /// A connection that the SUT has not closed.
@@ -79,8 +116,8 @@ pub(crate) fn open_conn<'a>(
 
 impl PeerWorld {
     /// How long all waits may go on from now on.
-    pub fn set_patience(&mut self, patience: crate::Patience) {
-        self.config.patience = patience;
+    pub fn set_time_budget(&mut self, budget: crate::TimeBudget) {
+        self.config.time_budget = budget;
     }
 
     /// Starts the servers and waits until they listen.
@@ -115,27 +152,24 @@ impl PeerWorld {
                 servers: servers.clone(),
                 ..config
             },
-            trees: Vec::new(),
-            keys: Vec::new(),
-            index: HashMap::new(),
-            physicals: BTreeMap::new(),
+            trees: Forest::default(),
+            pool: Pool::default(),
             ground,
-            clients,
-            roster,
-            served_by: HashMap::new(),
-            begun: HashSet::new(),
-            serves_at: HashMap::new(),
+            clients: Clients {
+                specs: clients,
+                roster,
+                seen_channels: HashSet::new(),
+            },
+            servers: KnownServers::default(),
             counters: Counters::default(),
+            waited_in_vain: Duration::ZERO,
             partial: false,
-            capacities: BTreeMap::new(),
-            barred: BTreeSet::new(),
-            clock: 0,
-            next_id: 0,
-            seen_channels: HashSet::new(),
             chosen_ports: BTreeMap::new(),
-            unexplored: Vec::new(),
-            many: MANY_STATES,
-            tidied_at: 0,
+            unexplored: Unexplored {
+                states: Vec::new(),
+                many: MANY_STATES,
+                tidied_at: 0,
+            },
         };
         if !world.config.offline {
             for spec in &servers {
@@ -149,7 +183,7 @@ impl PeerWorld {
     /// Services that the program wanted to talk to, that are there, and that nobody has named as its peers.
     #[must_use]
     pub fn barred(&self) -> &BTreeSet<Address> {
-        &self.barred
+        &self.servers.barred
     }
 
     /// What was spared so far.
@@ -166,47 +200,25 @@ impl PeerWorld {
 
     /// Servers that serve so many connections at a time: a further one waits until another has ended.
     pub fn limited(&self) -> impl Iterator<Item = (&Address, u32)> {
-        let all = self.capacities.iter();
+        let all = self.servers.capacities.iter();
         all.filter_map(|(address, known)| Some((address, known.limit()?)))
     }
 
     /// The trees and what they belong to.
     pub fn trees(&self) -> impl Iterator<Item = (&TreeKey, &Tree)> {
-        self.keys.iter().zip(&self.trees)
+        self.trees.iter()
     }
 
     /// Real connections and clients that are held now.
     #[must_use]
     pub fn physical_now(&self) -> usize {
-        self.physicals.len()
+        self.pool.physicals.len()
     }
 
     /// The number of client instances.
     #[must_use]
     pub fn client_count(&self) -> u32 {
-        let known = self.keys.iter().filter_map(|key| {
-            if let TreeKey::Client(i) = key {
-                Some(i + 1)
-            } else {
-                None
-            }
-        });
-        known.max().unwrap_or(0).max(self.roster.len() as u32)
-    }
-
-    pub(crate) fn tree_of(&mut self, key: TreeKey) -> (usize, bool) {
-        if let Some(&tree) = self.index.get(&key) {
-            return (tree, false);
-        }
-        self.adopt(key, Tree::default());
-        (self.trees.len() - 1, true)
-    }
-
-    /// Adds a tree, from a file or a new one.
-    pub(crate) fn adopt(&mut self, key: TreeKey, tree: Tree) {
-        self.index.insert(key.clone(), self.trees.len());
-        self.keys.push(key);
-        self.trees.push(tree);
+        self.trees.client_count().max(self.clients.roster.len() as u32)
     }
 
     pub(crate) fn tree_key(&self, instance: &Instance) -> TreeKey {
@@ -220,7 +232,7 @@ impl PeerWorld {
     }
 
     pub(crate) fn locate(&mut self, state: &PeerState, instance: &Instance) -> (usize, At) {
-        let tree = self.tree_of(self.tree_key(instance)).0;
+        let tree = self.trees.tree_of(self.tree_key(instance)).0;
         (tree, state.place(instance))
     }
 
@@ -243,7 +255,7 @@ impl PeerWorld {
         let address = Arc::new(address.clone());
         let k = state.0.opened.get(&address).copied().unwrap_or(0);
         let instance = Instance::Server(address.clone(), k);
-        let (tree, is_new) = self.tree_of(self.tree_key(&instance));
+        let (tree, is_new) = self.trees.tree_of(self.tree_key(&instance));
         let never_tried =
             self.trees[tree].answer(Tree::root().pos).is_none() && self.trees[tree].refused.is_none();
         if is_new || never_tried {
@@ -284,7 +296,7 @@ impl PeerWorld {
         let address = Arc::new(address.clone());
         let k = state.0.opened.get(&address).copied().unwrap_or(0);
         let instance = Instance::Server(address.clone(), k);
-        let (tree, _) = self.tree_of(self.tree_key(&instance));
+        let (tree, _) = self.trees.tree_of(self.tree_key(&instance));
         self.trees[tree].refused = Some(libc::ECONNREFUSED);
         state.edit().opened.insert(address, k + 1);
     }
@@ -303,8 +315,8 @@ impl PeerWorld {
 
     pub(crate) fn offline_miss(&self, tree: usize, at: At, wanted: String) -> PeerError {
         PeerError::OfflineMiss {
-            connection: self.keys[tree].to_string(),
-            after: self.told(tree, at.pos),
+            connection: self.trees.key(tree).to_string(),
+            after: self.trees.told(tree, at.pos),
             wanted,
         }
     }
@@ -366,8 +378,8 @@ impl PeerWorld {
                 at,
                 diverges: true,
             } if self.config.mode == CacheMode::Linear => Err(PeerError::LinearDivergence {
-                connection: self.keys[tree].to_string(),
-                after: self.told(tree, at.pos),
+                connection: self.trees.key(tree).to_string(),
+                after: self.trees.told(tree, at.pos),
                 expected: self.trees[tree].continuation(at.pos),
                 actual: show(data.get(matched..).unwrap_or_default()),
             }),
@@ -435,16 +447,20 @@ impl PeerWorld {
             return Ok(Taken {
                 data: None,
                 then: readable,
+                paused: false,
             });
         };
         let (tree, channel) = (&self.trees[conn.tree.0], conn.channel);
+        let mut paused = false;
         let (data, taken) = if conn.datagrams {
             let mut datagram = tree.read_datagram(channel, cursor).unwrap_or_default();
             datagram.truncate(max);
             (datagram, 1)
         } else {
-            let bytes = tree.read(channel, cursor, max);
+            let in_one_go = tree.until_pause(channel, cursor).unwrap_or(u64::MAX);
+            let bytes = tree.read(channel, cursor, max.min(in_one_go as usize));
             let taken = bytes.len() as u64;
+            paused = taken == in_one_go;
             (bytes, taken)
         };
         cursor.r += taken;
@@ -456,6 +472,7 @@ impl PeerWorld {
             } else {
                 tree.readable(channel, cursor)
             },
+            paused,
         })
     }
 }

@@ -1,5 +1,6 @@
 //! What a handler asks the supervisor to do.
 
+use crate::clock::Nanos;
 use crate::net::observe::Observation;
 use crate::object::Touch;
 use crate::thread::Tid;
@@ -15,7 +16,7 @@ pub enum Effect {
     /// It returns this value; memory has been written already.
     Done(i64),
     /// It has begun and waits. When the wait ends the call returns what the waker left in
-    /// [`Thread::woken`](crate::Thread::woken), or the handler runs again with the reason in [`Wake`](crate::Wake).
+    /// [`Thread::woken`](crate::thread::CallProgress::woken), or the handler runs again with the reason in [`Wake`](crate::Wake).
     Block(Wait),
     /// The kernel runs it as it stands and its result goes to the guest.
     Kernel,
@@ -113,6 +114,8 @@ pub struct Fork {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exec {
     pub path: Vec<u8>,
+    /// What is executed, if the file is not this machine's but the program's own.
+    pub contents: Option<Vec<u8>>,
     pub argv: Vec<Vec<u8>>,
     /// The script that `path` interprets: then `argv` is not what the guest has in memory.
     pub script: Option<Vec<u8>>,
@@ -123,8 +126,20 @@ pub struct Exec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parking {
     Wait(Wait),
-    /// Its patience is nought.
+    /// Its timeout is nought.
     Look(WaitFor),
+}
+
+/// What a call does when its thread comes to stand before it, and not only when it runs. It is not done while that is found out: [`Cx::begin`](crate::Cx::begin) does
+/// it, when the supervisor says so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beginning {
+    /// The program looks for clients: they are started, if they can reach it.
+    pub awaits_clients: bool,
+    /// Until when it waits, for a call that knows a limit: from now on, not from when it runs.
+    pub deadline: Option<Option<Nanos>>,
+    /// The signal mask that is in force while it waits.
+    pub mask: Option<u64>,
 }
 
 /// What is known about a call before it runs, computed when its thread parks.
@@ -141,6 +156,7 @@ pub struct Prepared {
     pub look: Option<WaitFor>,
     /// What it can tell of what peers have said, where that is more than the readiness which it waits for.
     pub observes: Option<Observation>,
+    pub begins: Beginning,
 }
 
 impl Prepared {
@@ -173,6 +189,21 @@ impl Prepared {
 
     pub fn waiting(mut self, wait: Option<Wait>) -> Self {
         self.wait = wait;
+        self
+    }
+
+    pub fn awaiting_clients(mut self, awaits: bool) -> Self {
+        self.begins.awaits_clients = awaits;
+        self
+    }
+
+    pub fn until(mut self, deadline: Option<Nanos>) -> Self {
+        self.begins.deadline = Some(deadline);
+        self
+    }
+
+    pub fn masked(mut self, mask: Option<u64>) -> Self {
+        self.begins.mask = mask;
         self
     }
 }

@@ -141,6 +141,24 @@ impl Files {
         std::mem::swap(&mut self.table, table);
     }
 
+    /// The table of the process in place.
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// The process in place no longer shares its table: every description has one more descriptor.
+    pub(crate) fn retain_all(&mut self) {
+        let open: Vec<OfdId> = self.table.descriptions().collect();
+        for description in open {
+            self.retain(description);
+        }
+    }
+
+    /// The process in place has no descriptors any more; others have the same.
+    pub(crate) fn drop_table(&mut self) {
+        self.table.entries = OrdMap::new();
+    }
+
     /// The table of a new process, in which every description has one more descriptor.
     pub(crate) fn copy_table(&mut self, first_number: u32) -> Table {
         let mut copy = self.table.clone();

@@ -12,6 +12,7 @@ pub mod buffers;
 pub mod call;
 pub mod channels;
 pub mod clock;
+pub mod common;
 pub mod effect;
 pub mod faults;
 pub mod fd;
@@ -37,7 +38,7 @@ pub mod timers;
 pub mod wait;
 
 pub use call::Call;
-pub use effect::{Effect, Outcome, Prepared};
+pub use effect::{Beginning, Effect, Outcome, Prepared};
 pub use memory::{Fault, GuestMemory, GuestMemoryExt};
 pub use model::{Config, Cx, Model};
 pub use object::{Access, Object, Touch};

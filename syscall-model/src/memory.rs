@@ -13,7 +13,8 @@ impl From<Fault> for Errno {
     }
 }
 
-const PAGE: u64 = 4096;
+/// Bytes in a page of memory.
+pub const PAGE: u64 = 4096;
 /// The first address that is no program's (`TASK_SIZE_MAX`).
 const BEYOND: u64 = 0x7fff_ffff_f000;
 

@@ -5,7 +5,7 @@ use crate::channels::mqueue;
 use crate::channels::socket::{self, Socket};
 use crate::channels::{ChannelId, Channels};
 use crate::clock::{Clock, Nanos};
-use crate::effect::{Outcome, Prepared};
+use crate::effect::{Beginning, Outcome, Prepared};
 use crate::fd::{Description, Files, Kind, OfdId, PollEvents};
 use crate::fs::{FileSystem, Host};
 use crate::futex::Futexes;
@@ -27,6 +27,9 @@ use std::collections::BTreeMap;
 use syscalls::Errno;
 
 /// Everything that the kernel keeps for the program under test, apart from its memory and registers.
+///
+/// One field for each part of the kernel, and each is a type of its own with its own methods. The methods here are those that need several of the parts:
+/// when a wait ends, what a descriptor refers to, which process is in place (`processes`), whose the peers are (`residents`), who shares what (`common`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Model {
     pub clock: Clock,
@@ -52,7 +55,7 @@ pub struct Model {
     pub residents: Residents,
 }
 
-/// What the modelled machine looks like at the start; part of a trace, so that a replay starts the same.
+/// What the modelled machine looks like at the start; part of a trace, so that a replay starts the same. Flat, because the trace has these fields in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Config {
     /// The virtual pid, and the tid of the first thread.
@@ -123,9 +126,14 @@ impl Cx<'_> {
         table::execute(self, call)
     }
 
-    /// What the supervisor must know before the call runs.
-    pub fn prepare(&mut self, call: &Call) -> Prepared {
+    /// What the supervisor must know before the call runs. Changes nothing.
+    pub fn prepare(&self, call: &Call) -> Prepared {
         table::prepare(self, call)
+    }
+
+    /// What the call does as its thread comes to stand before it.
+    pub fn begin(&mut self, beginning: &Beginning) {
+        table::begin(self, beginning);
     }
 }
 
@@ -180,6 +188,8 @@ impl Model {
     /// only one left, and becomes the first.
     pub fn exec(&mut self, tid: Tid, program: &[u8]) {
         let pid = self.process.pid;
+        self.leave_files();
+        self.leave_handlers();
         let close: Vec<i32> = self
             .files
             .iter()
@@ -193,8 +203,8 @@ impl Model {
         let old = self.threads.remove(&tid);
         let mut main = Thread::new(pid, thread_name(program), 0);
         if let Some(old) = old {
-            main.mask = old.saved_mask.unwrap_or(old.mask);
-            main.signals = old.signals;
+            main.signals.mask = old.signals.saved_mask.unwrap_or(old.signals.mask);
+            main.signals.pending = old.signals.pending;
             main.scheduling = old.scheduling;
         }
         main.pending = Pending::Running;
@@ -212,7 +222,7 @@ impl Model {
         segments::settle(self, pid);
         self.signals.exec();
         self.timers.exec();
-        Signals::settle(self);
+        Signals::assign(self);
     }
 
     /// The thread with this id.
@@ -258,12 +268,12 @@ impl Model {
             WaitFor::FileLock(request) => {
                 self.fs.locks.available(request) || locks::closes_a_circle(self, request)
             }
-            WaitFor::Futex(_) | WaitFor::Semaphores(_) => thread.woken.is_some(),
+            WaitFor::Futex(_) | WaitFor::Semaphores(_) => thread.call.woken.is_some(),
             WaitFor::Message(_) | WaitFor::Mailbox(_) => self.ipc.is_handed(tid),
             WaitFor::MessageRoom(id, len) => self.ipc.may_send(*id, *len),
             WaitFor::Exit(tid) => self.find_thread(*tid).is_none(),
             WaitFor::Child(parent, which, asked) => self.wait_is_over(*parent, *which, *asked),
-            WaitFor::Exec(child) => !self.process_at(*child).is_some_and(|child| child.borrows),
+            WaitFor::Exec(child) => !self.process_at(*child).is_some_and(|child| child.program.borrows),
             WaitFor::Ready(list) => list
                 .iter()
                 .any(|&(id, events)| self.poll_as(Some(tid), id).intersects(events)),
@@ -305,7 +315,7 @@ impl Model {
         match self.files.get(id).map(|description| &description.kind) {
             Some(Kind::Socket(socket)) => {
                 let socket = self.channels.sockets.get(socket);
-                let is_theirs = |s: &Socket| s.is_open_to_clients() || s.serves || s.is_of_client();
+                let is_theirs = |s: &Socket| s.is_open_to_clients() || s.serves() || s.is_of_client();
                 is_about_input && socket.is_some_and(is_theirs)
             }
             Some(Kind::Epoll(epoll)) => {
@@ -451,14 +461,14 @@ impl Model {
         mqueue::forget(self, tid);
         let thread = self.thread_mut(tid);
         thread.wait = None;
-        thread.woken = None;
+        thread.call.woken = None;
         thread.end_call();
     }
 
     /// Wakes a thread that waits in the model; its call will return `result`.
     pub fn wake(&mut self, tid: Tid, result: i64) {
         let thread = self.thread_mut(tid);
-        thread.woken = Some(result);
+        thread.call.woken = Some(result);
         thread.pending = Pending::Return(result);
         thread.wait = None;
     }

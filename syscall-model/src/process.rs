@@ -1,5 +1,6 @@
 //! The identity, the limits and the other process-wide settings.
 
+use crate::common::Common;
 use crate::model::Config;
 use crate::residents::Peer;
 use std::sync::Arc;
@@ -39,49 +40,80 @@ pub const LIMITS: usize = 16;
 /// `struct ucred`: process, user, group.
 pub type Credentials = [u32; 3];
 
+/// Whom it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    pub user: Ids,
+    pub group: Ids,
+    /// Further groups.
+    pub groups: Vec<u32>,
+}
+
+/// The program that it runs, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Program {
+    /// The words that it was started with, each with a NUL behind it.
+    pub command_line: Arc<[u8]>,
+    /// The process has become another program since it was made.
+    pub execed: bool,
+    /// It runs in the memory of the process that made it (`vfork`), until it becomes another program.
+    pub borrows: bool,
+    /// The process whose memory it is in; its own number, unless it borrows.
+    pub space: u32,
+}
+
+/// What its parent is told by `wait` and by a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct News {
+    /// What the parent is told by when this one ends; 0 for nothing.
+    pub exit_signal: i32,
+    /// The signal that it was stopped by, until it goes on.
+    pub stopped: Option<i32>,
+    /// Its parent has not been told yet that it was stopped, or that it goes on.
+    pub untold: bool,
+}
+
+/// What it may use.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// By the number of the resource (`RLIMIT_…`).
+    pub of: [Limit; LIMITS],
+    /// Processors that the program is told of.
+    pub cpus: u32,
+}
+
+/// What `prctl` and `membarrier` set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Settings {
+    /// Has it asked for expedited barriers?
+    pub expedites: bool,
+    pub dumpable: bool,
+    pub no_new_privs: bool,
+    pub child_subreaper: bool,
+    pub keep_capabilities: bool,
+    pub parent_death_signal: i32,
+    pub timer_slack: u64,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Process {
     /// The virtual process id; also the id of the first thread.
     pub pid: u32,
     /// Of the first process: one that is never seen, the shell that would have started the program.
     pub parent: u32,
-    /// What the parent is told by when this one ends; 0 for nothing.
-    pub exit_signal: i32,
-    /// It runs in the memory of the process that made it (`vfork`), until it becomes another program.
-    pub borrows: bool,
-    /// The process whose memory it is in; its own number, unless it borrows.
-    pub space: u32,
-    /// The signal that it was stopped by, until it goes on.
-    pub stopped: Option<i32>,
-    /// Its parent has not been told yet that it was stopped, or that it goes on.
-    pub untold: bool,
-    /// Memory that its children would share was moved or resized: it is private now.
-    pub lost_sharing: bool,
-    /// The words that its program was started with, each with a NUL behind it.
-    pub command_line: Arc<[u8]>,
+    pub group: u32,
+    pub session: u32,
     /// The first process of all.
     pub first: u32,
     /// The peer that it is, or is of; none if it is the program's own.
     pub peer: Option<Peer>,
-    /// It has become another program since it was made.
-    pub execed: bool,
-    pub group: u32,
-    pub session: u32,
-    pub user: Ids,
-    pub group_ids: Ids,
-    pub groups: Vec<u32>,
-    /// Has it asked for expedited barriers (`membarrier`)?
-    pub expedites: bool,
-    pub limits: [Limit; LIMITS],
-    /// Processors that the program is told of.
-    pub cpus: u32,
-    pub dumpable: bool,
-    pub no_new_privs: bool,
-    pub child_subreaper: bool,
-    pub keep_capabilities: bool,
-    /// `PR_SET_PDEATHSIG`.
-    pub parent_death_signal: i32,
-    pub timer_slack: u64,
+    pub program: Program,
+    pub news: News,
+    /// What it shares with other processes, beyond memory.
+    pub common: Common,
+    pub owner: Owner,
+    pub limits: Limits,
+    pub settings: Settings,
 }
 
 /// The processors that an affinity mask of one word can name.
@@ -94,43 +126,53 @@ impl Process {
         Self {
             pid: config.pid,
             parent: shell,
-            exit_signal: libc::SIGCHLD,
-            borrows: false,
-            space: config.pid,
-            stopped: None,
-            untold: false,
-            lost_sharing: false,
-            command_line: Arc::default(),
-            first: config.pid,
-            peer: None,
-            execed: false,
             group: config.pid,
             session: shell,
-            user: Ids::new(config.uid),
-            group_ids: Ids::new(config.gid),
-            groups: config.groups.clone(),
-            expedites: false,
-            limits: default_limits(),
-            cpus: config.cpus.clamp(1, MAX_CPUS),
-            dumpable: true,
-            no_new_privs: false,
-            child_subreaper: false,
-            keep_capabilities: false,
-            parent_death_signal: 0,
-            timer_slack: DEFAULT_TIMER_SLACK,
+            first: config.pid,
+            peer: None,
+            program: Program {
+                command_line: Arc::default(),
+                execed: false,
+                borrows: false,
+                space: config.pid,
+            },
+            news: News {
+                exit_signal: libc::SIGCHLD,
+                stopped: None,
+                untold: false,
+            },
+            common: Common::default(),
+            owner: Owner {
+                user: Ids::new(config.uid),
+                group: Ids::new(config.gid),
+                groups: config.groups.clone(),
+            },
+            limits: Limits {
+                of: default_limits(),
+                cpus: config.cpus.clamp(1, MAX_CPUS),
+            },
+            settings: Settings {
+                expedites: false,
+                dumpable: true,
+                no_new_privs: false,
+                child_subreaper: false,
+                keep_capabilities: false,
+                parent_death_signal: 0,
+                timer_slack: DEFAULT_TIMER_SLACK,
+            },
         }
     }
 
     /// A new program runs in the process.
     pub fn exec(&mut self, _program: &[u8]) {
-        self.borrows = false;
-        self.lost_sharing = false;
-        self.space = self.pid;
-        self.execed = true;
-        self.dumpable = true;
-        self.keep_capabilities = false;
-        self.user.saved = self.user.effective;
-        self.group_ids.saved = self.group_ids.effective;
+        self.program.borrows = false;
+        self.program.space = self.pid;
+        self.program.execed = true;
+        self.settings.dumpable = true;
+        self.settings.keep_capabilities = false;
+        for ids in [&mut self.owner.user, &mut self.owner.group] {
+            ids.saved = ids.effective;
+        }
     }
 
     /// The first number of what it makes: descriptions, channels, inodes.
@@ -146,12 +188,12 @@ impl Process {
 
     /// Who it is, as sockets tell others.
     pub fn credentials(&self) -> Credentials {
-        [self.pid, self.user.effective, self.group_ids.effective]
+        [self.pid, self.owner.user.effective, self.owner.group.effective]
     }
 
     /// The processors, as an affinity mask.
     pub fn cpu_mask(&self) -> u64 {
-        u64::MAX >> (MAX_CPUS - self.cpus)
+        u64::MAX >> (MAX_CPUS - self.limits.cpus)
     }
 }
 

@@ -4,15 +4,17 @@
 //!
 //! Between two steps the process with the lowest number is in place, so that it does not tell who moved last.
 
-use crate::channels::{epoll, mqueue, pty};
-use crate::fd::{Kind, OfdId, PollEvents, Table};
+mod children;
+
+pub use children::{Asked, Change, Children, Ended, Zombie};
+
+use crate::common::Common;
+use crate::fd::{OfdId, Table};
 use crate::fs::{NodeId, Place};
-use crate::ipc::Ipc;
 use crate::model::Model;
-use crate::object::Object;
 use crate::process::Process;
 use crate::random::Random;
-use crate::signals::{SIG_IGN, SigInfo, Signals};
+use crate::signals::Signals;
 use crate::thread::{Thread, Tid};
 use crate::timers::Timers;
 use std::collections::BTreeMap;
@@ -29,84 +31,9 @@ pub struct Bank {
     pub signals: Signals,
     pub(crate) timers: Timers,
     random: Random,
-    table: Table,
-    place: Place,
+    pub(crate) table: Table,
+    pub(crate) place: Place,
     next_channel: u32,
-}
-
-/// How a process ended, as `wait` tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Ended {
-    Exited(i32),
-    /// By this signal.
-    Killed(i32),
-}
-
-impl Ended {
-    /// The status word of `wait4`.
-    pub fn status(self) -> u32 {
-        match self {
-            Ended::Exited(code) => ((code & 0xff) as u32) << 8,
-            // The limit on core files is zero: none is written.
-            Ended::Killed(signal) => signal as u32 & 0x7f,
-        }
-    }
-}
-
-/// A process that has ended and that its parent has not waited for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Zombie {
-    pub parent: Pid,
-    pub group: Pid,
-    pub session: Pid,
-    pub user: u32,
-    pub name: [u8; 16],
-    pub ended: Ended,
-}
-
-/// Which children a `wait` is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Children {
-    Any,
-    Pid(Pid),
-    Group(Pid),
-}
-
-impl Children {
-    fn includes(self, pid: Pid, group: Pid) -> bool {
-        match self {
-            Children::Any => true,
-            Children::Pid(wanted) => pid == wanted,
-            Children::Group(wanted) => group == wanted,
-        }
-    }
-}
-
-/// What a `wait` asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Asked {
-    pub ended: bool,
-    pub stopped: bool,
-    pub continued: bool,
-}
-
-/// What has become of a child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Change {
-    Ended(Ended),
-    Stopped(i32),
-    Continued,
-}
-
-impl Change {
-    /// The status word of `wait4`.
-    pub fn status(self) -> u32 {
-        match self {
-            Change::Ended(ended) => ended.status(),
-            Change::Stopped(signal) => (signal as u32) << 8 | 0x7f,
-            Change::Continued => 0xffff,
-        }
-    }
 }
 
 /// Orphans go to init, which waits for them at once.
@@ -133,14 +60,16 @@ impl Model {
         let shares = |bank: &Bank| self.fs.has_shared_memory_at(&bank.place);
         let banks = self.aside.iter();
         banks
-            .filter(|(_, bank)| shares(bank) && !bank.process.borrows)
+            .filter(|(_, bank)| shares(bank) && !bank.process.program.borrows)
             .map(|(&pid, _)| pid)
             .collect()
     }
 
     /// Could another process change memory of this one, or see what it stores?
     pub fn shares_memory(&self, pid: Pid) -> bool {
-        let lends = |process: &Process| process.borrows && (process.pid == pid || process.space == pid);
+        let lends = |process: &Process| {
+            process.program.borrows && (process.pid == pid || process.program.space == pid)
+        };
         let pids = self.pids().into_iter();
         let mut processes = pids.filter_map(|pid| self.process_at(pid));
         let has = match self.aside.get(&pid) {
@@ -195,6 +124,15 @@ impl Model {
             .find_map(|bank| bank.threads.get_mut(&tid))
     }
 
+    /// What the process of a thread shares with others.
+    pub fn common_of(&self, tid: Tid) -> Common {
+        let bank = match self.aside.is_empty() || self.threads.contains_key(&tid) {
+            true => None,
+            false => self.aside.values().find(|bank| bank.threads.contains_key(&tid)),
+        };
+        bank.map_or(self.process.common, |bank| bank.process.common)
+    }
+
     /// The process of a thread.
     pub fn process_of(&self, tid: Tid) -> Option<Pid> {
         if self.threads.contains_key(&tid) {
@@ -240,6 +178,10 @@ impl Model {
         if pid == self.process.pid {
             return true;
         }
+        if !self.aside.contains_key(&pid) {
+            return false;
+        }
+        self.tell_fellows();
         let Some(mut bank) = self.aside.remove(&pid) else {
             return false;
         };
@@ -253,6 +195,7 @@ impl Model {
 
     /// Puts the process in place that is there between steps.
     pub fn go_home(&mut self) {
+        self.tell_fellows();
         if let Some(first) = self.pids().first() {
             self.enter(*first);
         }
@@ -306,7 +249,11 @@ impl Model {
     /// A copy of the process in place, made by `maker`, with one thread.
     pub(crate) fn add_process(&mut self, maker: Thread, process: Process, signals: Signals) {
         let numbers = process.numbers();
-        let (table, place) = (self.files.copy_table(numbers), self.fs.copy_place(numbers));
+        let table = match process.common.files {
+            Some(_) => self.files.table().clone(),
+            None => self.files.copy_table(numbers),
+        };
+        let place = self.fs.copy_place(numbers, process.common.places.is_some());
         self.add_bank(maker, process, signals, table, place);
     }
 
@@ -331,160 +278,15 @@ impl Model {
         self.aside.insert(bank.process.pid, bank);
     }
 
-    /// The process in place has ended. What it had open is closed, its children go to another parent, its own parent is told.
-    pub fn end_process(&mut self, ended: Ended) {
-        let pid = self.process.pid;
-        let tids: Vec<Tid> = self.threads.keys().copied().collect();
-        for tid in tids {
-            self.futexes.forget(tid);
-            self.ipc.thread_ended(tid);
-            mqueue::forget(self, tid);
-            for thread in self.all_threads_mut() {
-                thread.yields_to.remove(&tid);
-            }
-        }
-        let open: Vec<i32> = self.files.iter().map(|(fd, _)| fd).collect();
-        for fd in open {
-            // Just listed, so it is there.
-            let _ = self.close(fd);
-        }
-        pty::leader_ended(self);
-        self.fs.end_process(pid);
-        Ipc::process_ended(self, pid);
-        let own = self.process.clone();
-        let first = self.threads.values().next();
-        let name = first.map_or([0; 16], |thread| thread.name);
-        self.threads.clear();
-        self.leave_children(pid, &own);
-        let zombie = Zombie {
-            parent: own.parent,
-            group: own.group,
-            session: own.session,
-            user: own.user.real,
-            name,
-            ended,
-        };
-        self.tell_parent(pid, zombie, own.exit_signal);
-        self.go_home();
-    }
-
-    /// The children of a process that has ended get another parent.
-    fn leave_children(&mut self, pid: Pid, own: &Process) {
-        let mut reaper = own.parent;
-        while let Some(process) = self.process_at(reaper) {
-            if process.child_subreaper {
-                break;
-            }
-            reaper = process.parent;
-        }
-        let reaper = if self.process_at(reaper).is_some() {
-            reaper
-        } else {
-            INIT
-        };
-        for child in self.pids() {
-            let Some(process) = self.process_at_mut(child).filter(|process| process.parent == pid) else {
-                continue;
-            };
-            process.parent = reaper;
-            process.exit_signal = libc::SIGCHLD;
-            let signo = process.parent_death_signal;
-            if signo != 0 {
-                let info = SigInfo::user(signo, pid, own.user.real);
-                self.within(child, |model| Signals::send_process(model, info));
-            }
-        }
-        let zombies: Vec<Pid> = self
-            .zombies
-            .iter()
-            .filter(|(_, zombie)| zombie.parent == pid)
-            .map(|(&pid, _)| pid)
-            .collect();
-        for pid in zombies {
-            if let Some(mut zombie) = self.zombies.remove(&pid) {
-                zombie.parent = reaper;
-                self.tell_parent(pid, zombie, libc::SIGCHLD);
-            }
-        }
-    }
-
-    /// The parent gets its signal, and something to wait for unless it wants neither.
-    fn tell_parent(&mut self, pid: Pid, zombie: Zombie, exit_signal: i32) {
-        let parent = zombie.parent;
-        let info = SigInfo::child(exit_signal.max(1), pid, zombie.user, zombie.ended);
-        let kept = self.within(parent, |model| {
-            let action = model.signals.action(libc::SIGCHLD);
-            let unwanted = action.handler == SIG_IGN || action.flags & libc::SA_NOCLDWAIT as u32 as u64 != 0;
-            if exit_signal != 0 {
-                Signals::send_process(model, info);
-            }
-            !(unwanted && exit_signal == libc::SIGCHLD)
-        });
-        if kept == Some(true) {
-            self.zombies.insert(pid, zombie);
-        }
-        epoll::notify(self, &Kind::PidFd(pid), PollEvents::all());
-    }
-
     /// How many shared mappings of a file all processes have together.
     pub(crate) fn attachments(&self, node: &NodeId) -> u64 {
-        let others = self.aside.values().filter(|bank| !bank.process.borrows);
+        let others = self.aside.values().filter(|bank| !bank.process.program.borrows);
         let others = others.map(|bank| bank.place.count_mappings(node));
-        let own = match self.process.borrows {
+        let own = match self.process.program.borrows {
             true => 0,
             false => self.fs.count_mappings(node),
         };
         own + others.sum::<u64>()
-    }
-
-    /// Somebody has waited for a process that has ended: nothing is left of it.
-    pub(crate) fn reap(&mut self, pid: Pid) -> Option<Zombie> {
-        let zombie = self.zombies.remove(&pid);
-        epoll::notify(self, &Kind::PidFd(pid), PollEvents::all());
-        zombie
-    }
-
-    /// The parent of a process that lives or is waited for, the parent of that, and so on: whoever inherits it is one of them.
-    pub(crate) fn ancestors(&self, pid: Pid) -> Vec<Pid> {
-        let parent_of = |pid: Pid| match self.zombies.get(&pid) {
-            Some(zombie) => Some(zombie.parent),
-            None => self.process_at(pid).map(|process| process.parent),
-        };
-        std::iter::successors(parent_of(pid), |&pid| parent_of(pid)).collect()
-    }
-
-    /// Who notices that a process ends: its parent, which gets a signal and a child to wait for, and whoever inherits its own children.
-    pub fn told_of_end(&self, pid: Pid) -> Vec<Object> {
-        let told = |pid: Pid| [Object::Children(pid), Object::Signals(pid)];
-        let mut told_of: Vec<Pid> = self.ancestors(pid);
-        if !self.has_child(pid, Children::Any) {
-            told_of.truncate(1);
-        }
-        let mut objects: Vec<Object> = told_of.into_iter().flat_map(told).collect();
-        objects.push(Object::Parenthood(pid));
-        objects
-    }
-
-    /// Is there a process with this number, dead or alive, that the program can know of?
-    pub(crate) fn is_known(&self, pid: Pid) -> bool {
-        pid == INIT || self.process_at(pid).is_some() || self.zombies.contains_key(&pid)
-    }
-
-    /// A child of the process in place that has ended, of those that are meant.
-    pub(crate) fn ended_child(&self, parent: Pid, which: Children) -> Option<(Pid, &Zombie)> {
-        let mine = |zombie: &Zombie| zombie.parent == parent;
-        let zombies = self.zombies.iter();
-        zombies
-            .map(|(&pid, zombie)| (pid, zombie))
-            .find(|&(pid, zombie)| mine(zombie) && which.includes(pid, zombie.group))
-    }
-
-    /// Does a process have such children, dead or alive?
-    pub(crate) fn has_child(&self, parent: Pid, which: Children) -> bool {
-        let living = self.pids().into_iter().filter_map(|pid| self.process_at(pid));
-        let mut living = living.filter(|process| process.parent == parent);
-        living.any(|process| which.includes(process.pid, process.group))
-            || self.ended_child(parent, which).is_some()
     }
 
     /// The name of a futex queue: in memory that processes share, whoever maps it wherever means the same word.
@@ -505,6 +307,18 @@ impl Model {
         }
     }
 
+    /// The file or the memory that processes share at an address of a thread, by number, and the place in it.
+    pub fn shared_at(&self, tid: Tid, addr: u64) -> Option<(u64, u64)> {
+        let mut banks = self.aside.values();
+        match self.threads.contains_key(&tid) {
+            true => self.fs.shared_inode(None, addr),
+            false => {
+                let bank = banks.find(|bank| bank.threads.contains_key(&tid))?;
+                self.fs.shared_inode(Some(&bank.place), addr)
+            }
+        }
+    }
+
     fn named(&self, process: &Process, shared: Option<(u64, u64)>, addr: u64) -> u64 {
         /// Addresses are below it.
         const ADDRESSES: u32 = 47;
@@ -513,61 +327,8 @@ impl Model {
             Some((file, offset)) => {
                 xxh3_64_with_seed(&(offset & !7).to_le_bytes(), file) & !7 | offset & 7 | SHARED
             }
-            None if process.space == process.first => addr,
-            None => (u64::from(process.space) << ADDRESSES ^ addr) & !SHARED,
+            None if process.program.space == process.first => addr,
+            None => (u64::from(process.program.space) << ADDRESSES ^ addr) & !SHARED,
         }
-    }
-
-    /// A child of a process that has ended, stopped or gone on, as far as that is asked for.
-    pub(crate) fn changed_child(&self, parent: Pid, which: Children, asked: Asked) -> Option<(Pid, Change)> {
-        if asked.ended
-            && let Some((pid, zombie)) = self.ended_child(parent, which)
-        {
-            return Some((pid, Change::Ended(zombie.ended)));
-        }
-        let living = self.pids().into_iter().filter_map(|pid| self.process_at(pid));
-        let mut mine =
-            living.filter(|process| process.parent == parent && which.includes(process.pid, process.group));
-        mine.find_map(|process| match (process.untold, process.stopped) {
-            (true, Some(signal)) if asked.stopped => Some((process.pid, Change::Stopped(signal))),
-            (true, None) if asked.continued => Some((process.pid, Change::Continued)),
-            _ => None,
-        })
-    }
-
-    /// Does `wait` have an answer: a child, or that there is none?
-    pub(crate) fn wait_is_over(&self, parent: Pid, which: Children, asked: Asked) -> bool {
-        self.changed_child(parent, which, asked).is_some() || !self.has_child(parent, which)
-    }
-
-    /// Is the process of this thread stopped?
-    pub fn is_stopped(&self, tid: Tid) -> bool {
-        let pid = self.process_of(tid);
-        let process = pid.and_then(|pid| self.process_at(pid));
-        process.is_some_and(|process| process.stopped.is_some())
-    }
-
-    /// The process in place stops until somebody lets it go on.
-    pub fn stop_process(&mut self, signo: i32) {
-        self.process.stopped = Some(signo);
-        self.tell_of_change(libc::CLD_STOPPED, signo);
-    }
-
-    /// The process in place goes on, if it was stopped.
-    pub(crate) fn continue_process(&mut self) {
-        if self.process.stopped.take().is_some() {
-            self.tell_of_change(libc::CLD_CONTINUED, libc::SIGCONT);
-        }
-    }
-
-    fn tell_of_change(&mut self, code: i32, signo: i32) {
-        self.process.untold = true;
-        let info = SigInfo::child_changed(code, self.process.pid, self.process.user.real, signo);
-        self.within(self.process.parent, |model| {
-            let action = model.signals.action(libc::SIGCHLD);
-            if action.flags & libc::SA_NOCLDSTOP as u32 as u64 == 0 {
-                Signals::send_process(model, info);
-            }
-        });
     }
 }

@@ -3,7 +3,9 @@
 //! A peer that is *resident* is an ordinary process: it has a bank, descriptors, a task. But it is no part of the program: what it prints is not the program's output,
 //! its end is not the program's, and what the program sends it is kept as it is kept for a peer outside, by connection.
 
-use crate::channels::{ChannelId, socket::Socket};
+use crate::channels::ChannelId;
+use crate::channels::overheard::{Heard, Speaker};
+use crate::channels::socket::{Local, Socket};
 use crate::clock::Nanos;
 use crate::fd::{Kind, Table};
 use crate::model::{Config, Model};
@@ -284,32 +286,53 @@ impl Model {
         let (from, at) = (of(connecting), of(accepting));
         if from != at {
             for end in [connecting, accepting] {
-                if let Some(socket) = self.channels.sockets.get_mut(&end) {
-                    socket.crosses = true;
+                if let Some(local) = self.local_mut(end) {
+                    local.crosses = true;
                 }
             }
         }
-        let (end, key) = match (from, at) {
-            (None, Some(_)) => (connecting, self.residents.opens(to)),
-            (Some(Peer::Client(client)), None) => (accepting, self.residents.comes(client)),
-            _ => return,
+        let named = match (from, at) {
+            (None, Some(_)) => Some((connecting, self.residents.opens(to))),
+            (Some(Peer::Client(client)), None) => Some((accepting, self.residents.comes(client))),
+            _ => None,
         };
-        self.residents.says(self.clock.now());
-        if let Some(socket) = self.channels.sockets.get_mut(&end) {
-            socket.key = Some(key);
+        if let Some((end, key)) = named {
+            self.residents.says(self.clock.now());
+            if let Some(local) = self.local_mut(end) {
+                local.key = Some(key);
+            }
+        }
+        let (from, at) = (self.speaker(connecting), self.speaker(accepting));
+        self.channels.overheard.note(|| Heard::Connected { from, at });
+    }
+
+    /// One end of a connection within the model.
+    fn local_mut(&mut self, end: ChannelId) -> Option<&mut Local> {
+        self.channels.sockets.get_mut(&end)?.local_mut()
+    }
+
+    /// A socket as whoever listens knows it.
+    fn speaker(&self, id: ChannelId) -> Speaker {
+        let socket = self.channels.sockets.get(&id);
+        Speaker {
+            socket: id,
+            of: socket.and_then(|socket| socket.of),
+            name: socket.and_then(|socket| socket.name().cloned()),
+            key: socket.and_then(|socket| socket.local()?.key.clone()),
         }
     }
 
     /// The program has accepted a connection within the model.
     pub(crate) fn accepts(&mut self, end: ChannelId) {
         let socket = self.channels.sockets.get(&end);
-        if let Some(key) = socket.and_then(|socket| socket.key.clone()) {
+        if let Some(key) = socket.and_then(|socket| socket.local()?.key.clone()) {
             self.residents.sent.entry(key).or_default();
         }
     }
 
     /// Something goes from one socket in the model to another.
     pub(crate) fn passes(&mut self, from: ChannelId, to: ChannelId, data: &[u8]) {
+        self.channels.overheard.note(|| Heard::Said(from, data.to_vec()));
         if self.residents.is_empty() {
             return;
         }
@@ -320,7 +343,7 @@ impl Model {
         if sender.of == receiver.of {
             return;
         }
-        let key = sender.key.clone();
+        let key = sender.local().and_then(|local| local.key.clone());
         self.residents.says(self.clock.now());
         if let Some(key) = key {
             self.residents.sent.entry(key).or_default().write(data);
@@ -334,6 +357,15 @@ impl Model {
         to: (ChannelId, &Endpoint),
         data: &[u8],
     ) {
+        let ends = [from, to].map(|(id, name)| Speaker {
+            name: Some(name.clone()),
+            ..self.speaker(id)
+        });
+        self.channels.overheard.note(|| {
+            let [from, to] = ends;
+            let data = data.to_vec();
+            Heard::Sent { from, to, data }
+        });
         if self.residents.is_empty() {
             return;
         }
@@ -378,15 +410,14 @@ impl Model {
     /// Does this server take connections, or datagrams?
     pub fn serves(&self, peer: Peer) -> bool {
         let is_there = |socket: &Socket| {
-            let receives =
-                socket.listening.is_some() || socket.style == crate::channels::socket::Style::Datagram;
-            socket.of == Some(peer) && receives && socket.name.is_some()
+            let receives = socket.is_listening() || socket.style == crate::channels::socket::Style::Datagram;
+            socket.of == Some(peer) && receives && socket.name().is_some()
         };
         self.channels.sockets.values().any(is_there)
     }
 
     /// Has the program looked for clients, so that they begin?
     pub fn looks_for_clients(&self) -> bool {
-        self.channels.clients_awaited
+        self.channels.outside.clients_awaited
     }
 }

@@ -4,7 +4,7 @@
 //! the frames. A process-directed signal may be taken by any thread that does not block it. The kernel
 //! prefers the first thread and otherwise takes whichever it finds; here it is always the first thread if
 //! it does not block the signal, else the lowest thread id, so that one schedule always means the same.
-//! [`Signals::settle`] keeps that choice; it runs after every call and every change made here.
+//! [`Signals::assign`] keeps that choice; it runs after every call and every change made here.
 //!
 //! A stop signal with its default action comes out as [`Disposition::Stop`]: the process stops until another one lets it go
 //! on. Where there is no other, the supervisor reports it as unsupported.
@@ -111,6 +111,11 @@ impl Signals {
         }
     }
 
+    /// The same actions as another process, from now on.
+    pub(crate) fn share_actions(&mut self, other: &Self) {
+        self.actions.clone_from(&other.actions);
+    }
+
     pub fn action(&self, signo: i32) -> Action {
         self.actions.get(&signo).copied().unwrap_or_default()
     }
@@ -126,10 +131,10 @@ impl Signals {
         if model.signals.ignores(signo) {
             model.signals.shared.discard(bit(signo));
             for thread in model.threads.values_mut() {
-                thread.signals.discard(bit(signo));
+                thread.signals.pending.discard(bit(signo));
             }
         }
-        Self::settle(model);
+        Self::assign(model);
     }
 
     /// Does the process ignore this signal, by choice or by default?
@@ -154,16 +159,16 @@ impl Signals {
 
     /// What `sigpending` shows: blocked and pending for the thread or the process.
     pub fn pending_set(&self, thread: &Thread) -> u64 {
-        (self.shared.set() | thread.signals.set()) & thread.mask
+        (self.shared.set() | thread.signals.pending.set()) & thread.signals.mask
     }
 
     /// The signal that this thread would take next, if any.
     pub fn deliverable(&self, thread: &Thread) -> Option<i32> {
-        if thread.signals.is_empty() && self.shared.is_empty() {
+        if thread.signals.pending.is_empty() && self.shared.is_empty() {
             return None;
         }
         let open = !blocked(thread);
-        if let Some(signo) = thread.signals.next(open) {
+        if let Some(signo) = thread.signals.pending.next(open) {
             return Some(signo);
         }
         let mine = self.takers.iter().filter(|&(_, &tid)| tid == thread.tid);
@@ -174,7 +179,7 @@ impl Signals {
     /// Takes the next signal of this thread out of the pending set, with what is to be done about it.
     pub fn take(model: &mut Model, tid: Tid) -> Option<Delivery> {
         let signo = model.signals.deliverable(model.thread(tid))?;
-        let info = match model.thread_mut(tid).signals.take(signo) {
+        let info = match model.thread_mut(tid).signals.pending.take(signo) {
             Some(info) => info,
             None => model.signals.shared.take(signo)?,
         };
@@ -191,7 +196,7 @@ impl Signals {
             };
             model.signals.actions.insert(signo, reset);
         }
-        Self::settle(model);
+        Self::assign(model);
         Some(Delivery {
             info,
             action: disposition,
@@ -219,50 +224,50 @@ impl Signals {
     /// handler wants blocked. Look at the alternate stack before, an autodisarmed one is gone after.
     pub fn begin_handler(model: &mut Model, tid: Tid, delivery: &Delivery) -> u64 {
         let thread = model.thread_mut(tid);
-        let to_restore = thread.saved_mask.take().unwrap_or(thread.mask);
+        let to_restore = thread.signals.saved_mask.take().unwrap_or(thread.signals.mask);
         if let Disposition::Handler { flags, mask, .. } = delivery.action {
-            thread.mask |= mask;
+            thread.signals.mask |= mask;
             if flags & libc::SA_NODEFER as u64 == 0 {
-                thread.mask |= bit(delivery.info.signo);
+                thread.signals.mask |= bit(delivery.info.signo);
             }
-            thread.mask &= !UNBLOCKABLE;
+            thread.signals.mask &= !UNBLOCKABLE;
         }
-        if thread.altstack.2 & SS_AUTODISARM != 0 {
-            thread.altstack = (0, 0, libc::SS_DISABLE);
+        if thread.signals.altstack.2 & SS_AUTODISARM != 0 {
+            thread.signals.altstack = (0, 0, libc::SS_DISABLE);
         }
-        Self::settle(model);
+        Self::assign(model);
         to_restore
     }
 
     /// `sigreturn`: the mask and the alternate stack that the frame held.
     pub fn end_handler(model: &mut Model, tid: Tid, mask: u64, altstack: (u64, u64, i32)) {
         let thread = model.thread_mut(tid);
-        thread.mask = mask & !UNBLOCKABLE;
+        thread.signals.mask = mask & !UNBLOCKABLE;
         // The handler may have written to its frame; like the kernel, do not take what makes no sense.
         let (base, size, flags) = altstack;
         if let Ok(altstack) = alternate_stack(base, size, flags) {
-            thread.altstack = altstack;
+            thread.signals.altstack = altstack;
         }
-        Self::settle(model);
+        Self::assign(model);
     }
 
     /// A signal that the running instruction earned. It cannot be put off: a program that blocks or ignores
     /// it dies of it.
     pub fn force(model: &mut Model, tid: Tid, info: SigInfo) {
         let signo = info.signo;
-        let blocked = model.thread(tid).mask & bit(signo) != 0;
+        let blocked = model.thread(tid).signals.mask & bit(signo) != 0;
         if blocked || model.signals.ignores(signo) {
             model.signals.actions.remove(&signo);
         }
         let thread = model.thread_mut(tid);
-        thread.mask &= !bit(signo);
-        thread.signals.push(info);
-        Self::settle(model);
+        thread.signals.mask &= !bit(signo);
+        thread.signals.pending.push(info);
+        Self::assign(model);
     }
 
     /// A signal that a thread earned by a call, as `SIGPIPE` by `write`.
     pub fn raise(model: &mut Model, tid: Tid, signo: i32) {
-        let info = SigInfo::user(signo, model.process.pid, model.process.user.real);
+        let info = SigInfo::user(signo, model.process.pid, model.process.owner.user.real);
         Self::send_thread(model, tid, info);
     }
 
@@ -277,7 +282,7 @@ impl Signals {
             return;
         }
         Self::enqueue(&mut model.signals.shared, info);
-        Self::settle(model);
+        Self::assign(model);
     }
 
     /// Sends a signal to one thread; a thread that is gone gets nothing.
@@ -289,8 +294,8 @@ impl Signals {
         if model.signals.drops(thread, info.signo) {
             return;
         }
-        Self::enqueue(&mut model.thread_mut(tid).signals, info);
-        Self::settle(model);
+        Self::enqueue(&mut model.thread_mut(tid).signals.pending, info);
+        Self::assign(model);
     }
 
     fn enqueue(queue: &mut PendingQueue, info: SigInfo) {
@@ -313,14 +318,14 @@ impl Signals {
             libc::SIGCONT => STOPS,
             _ if bit(signo) & STOPS != 0 => bit(libc::SIGCONT),
             libc::SIGKILL => {
-                model.process.stopped = None;
+                model.process.news.stopped = None;
                 return;
             }
             _ => return,
         };
         model.signals.shared.discard(opposite);
         for thread in model.threads.values_mut() {
-            thread.signals.discard(opposite);
+            thread.signals.pending.discard(opposite);
         }
         if signo == libc::SIGCONT {
             model.continue_process();
@@ -332,7 +337,7 @@ impl Signals {
     /// for its thread instead.)
     pub fn fatal(model: &Model) -> Option<i32> {
         let threads = model.threads.values();
-        let private = threads.fold(0, |set, t| set | t.signals.set() & !blocked(t));
+        let private = threads.fold(0, |set, t| set | t.signals.pending.set() & !blocked(t));
         let shared = model
             .signals
             .takers
@@ -344,26 +349,26 @@ impl Signals {
     /// Takes a pending signal of `set` without acting on it: `sigwait`, a signalfd.
     pub fn take_pending(model: &mut Model, tid: Tid, set: u64) -> Option<SigInfo> {
         let thread = model.thread_mut(tid);
-        let info = match thread.signals.next(set) {
-            Some(signo) => thread.signals.take(signo),
+        let info = match thread.signals.pending.next(set) {
+            Some(signo) => thread.signals.pending.take(signo),
             None => {
                 let signo = model.signals.shared.next(set)?;
                 model.signals.shared.take(signo)
             }
         }?;
         let info = model.timers.delivered(info);
-        Self::settle(model);
+        Self::assign(model);
         Some(info)
     }
 
     /// Is any signal of `set` pending for this thread or the process?
     pub fn any_pending(&self, thread: &Thread, set: u64) -> bool {
-        (self.shared.set() | thread.signals.set()) & set != 0
+        (self.shared.set() | thread.signals.pending.set()) & set != 0
     }
 
     /// Is the last signal of this timer still to be taken?
     pub(crate) fn timer_pending(&self, threads: &BTreeMap<Tid, Thread>, timer: i32) -> bool {
-        self.shared.has_timer(timer) || threads.values().any(|t| t.signals.has_timer(timer))
+        self.shared.has_timer(timer) || threads.values().any(|t| t.signals.pending.has_timer(timer))
     }
 
     /// Would this signal, sent to the process or to one thread, make any difference now?
@@ -383,22 +388,22 @@ impl Signals {
     pub(crate) fn forget_timer(model: &mut Model, timer: i32) {
         model.signals.shared.discard_timer(timer);
         for thread in model.threads.values_mut() {
-            thread.signals.discard_timer(timer);
+            thread.signals.pending.discard_timer(timer);
         }
-        Self::settle(model);
+        Self::assign(model);
     }
 
     /// Decides anew who takes which process-directed signal, and drops what is pending, unblocked and
     /// ignored. Every call ends here, and as a rule nothing is pending.
-    pub fn settle(model: &mut Model) {
+    pub fn assign(model: &mut Model) {
         let Model { signals, threads, .. } = model;
         let nothing = signals.shared.is_empty() && signals.takers.is_empty();
-        if nothing && threads.values().all(|thread| thread.signals.is_empty()) {
+        if nothing && threads.values().all(|thread| thread.signals.pending.is_empty()) {
             return;
         }
-        for thread in threads.values_mut().filter(|t| !t.signals.is_empty()) {
-            let gone = ignored_of(signals, thread.signals.set() & !blocked(thread));
-            thread.signals.discard(gone);
+        for thread in threads.values_mut().filter(|t| !t.signals.pending.is_empty()) {
+            let gone = ignored_of(signals, thread.signals.pending.set() & !blocked(thread));
+            thread.signals.pending.discard(gone);
         }
         signals.takers.clear();
         let mut left = signals.shared.set();
@@ -447,7 +452,7 @@ fn blocked(thread: &Thread) -> u64 {
         Some(WaitFor::Exec(_)) => !bit(libc::SIGKILL),
         _ => 0,
     };
-    thread.mask | waited
+    thread.signals.mask | waited
 }
 
 const SS_AUTODISARM: i32 = 1 << 31;
@@ -467,14 +472,14 @@ pub(crate) fn alternate_stack(base: u64, size: u64, flags: i32) -> Result<(u64, 
 /// Where a handler's frame goes: the top of the alternate stack if the action asks for it, there is one, and
 /// the thread is not on it already; `None` for the current stack.
 pub fn alternate_stack_top(thread: &Thread, sp: u64, flags: u64) -> Option<u64> {
-    let (base, size, state) = thread.altstack;
+    let (base, size, state) = thread.signals.altstack;
     let wanted = flags & libc::SA_ONSTACK as u64 != 0 && state & libc::SS_DISABLE == 0;
     (wanted && !on_alternate_stack(thread, sp)).then(|| base.wrapping_add(size))
 }
 
 /// Is `sp` on the thread's alternate stack? One that is disarmed while handlers run never counts.
 pub fn on_alternate_stack(thread: &Thread, sp: u64) -> bool {
-    let (base, size, state) = thread.altstack;
+    let (base, size, state) = thread.signals.altstack;
     state & (libc::SS_DISABLE | SS_AUTODISARM) == 0 && sp > base && sp - base <= size
 }
 

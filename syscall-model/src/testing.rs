@@ -50,7 +50,10 @@ impl Kernel {
     }
 
     pub fn prepare(&mut self, tid: Tid, sysno: Sysno, args: &[u64]) -> Prepared {
-        self.context(tid, Wake::Ready).prepare(&call(sysno, args))
+        let mut cx = self.context(tid, Wake::Ready);
+        let prepared = cx.prepare(&call(sysno, args));
+        cx.begin(&prepared.begins);
+        prepared
     }
 
     /// The main thread makes a call that must not wait.

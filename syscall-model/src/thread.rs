@@ -28,15 +28,9 @@ pub enum Pending {
     Running,
 }
 
-/// A thread of the program under test. Registers are the supervisor's business.
+/// Signals of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Thread {
-    pub tid: Tid,
-    pub name: [u8; 16],
-    /// Zeroed, and its futex woken, when the thread ends (`CLONE_CHILD_CLEARTID`).
-    pub clear_tid: u64,
-    /// Head of the robust futex list.
-    pub robust_list: u64,
+pub struct ThreadSignals {
     /// Blocked signals.
     pub mask: u64,
     /// The mask to go back to after `sigsuspend`, `ppoll` and their kin.
@@ -47,21 +41,45 @@ pub struct Thread {
     /// ([`Signals::begin_handler`](crate::signals::Signals::begin_handler)).
     pub saved_mask: Option<u64>,
     /// Signals sent to this thread that it has not taken yet.
-    pub signals: PendingQueue,
-    pub scheduling: Scheduling,
+    pub pending: PendingQueue,
     /// Alternate signal stack: address, size, flags.
     pub altstack: (u64, u64, i32),
-    pub pending: Pending,
-    /// Set while the thread cannot run.
-    pub wait: Option<Wait>,
+}
+
+/// What is done when a thread ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct OnExit {
+    /// Zeroed, and its futex woken (`CLONE_CHILD_CLEARTID`).
+    pub clear_tid: u64,
+    /// Head of the robust futex list.
+    pub robust_list: u64,
+}
+
+/// How far a call has come that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct CallProgress {
     /// What a waker decided the waiting call returns.
     pub woken: Option<i64>,
-    /// The end of a timed call's patience, fixed when it parked; a call that waits twice keeps it.
+    /// When a timed call ends, fixed when it parked; a call that waits twice keeps it.
     pub deadline: Option<Nanos>,
-    /// Bytes that a call has moved before it went on waiting.
+    /// Bytes that the call has moved before it went on waiting.
     pub progress: u64,
     /// Whole messages that `sendmmsg` or `recvmmsg` has moved before it went on waiting.
     pub messages: u32,
+}
+
+/// A thread of the program under test. Registers are the supervisor's business.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Thread {
+    pub tid: Tid,
+    pub name: [u8; 16],
+    pub on_exit: OnExit,
+    pub signals: ThreadSignals,
+    pub scheduling: Scheduling,
+    pub pending: Pending,
+    /// Set while the thread cannot run.
+    pub wait: Option<Wait>,
+    pub call: CallProgress,
     /// After a yield: threads that must move, or become unable to, before this one runs again.
     pub yields_to: BTreeSet<Tid>,
     /// Yields in a row without another visible operation; when all threads only yield, time may pass.
@@ -100,19 +118,17 @@ impl Thread {
         Self {
             tid,
             name,
-            clear_tid: 0,
-            robust_list: 0,
-            mask,
-            saved_mask: None,
-            signals: PendingQueue::default(),
+            on_exit: OnExit::default(),
+            signals: ThreadSignals {
+                mask,
+                saved_mask: None,
+                pending: PendingQueue::default(),
+                altstack: (0, 0, libc::SS_DISABLE),
+            },
             scheduling: Scheduling::default(),
-            altstack: (0, 0, libc::SS_DISABLE),
             pending: Pending::Start,
             wait: None,
-            woken: None,
-            deadline: None,
-            progress: 0,
-            messages: 0,
+            call: CallProgress::default(),
             yields_to: BTreeSet::new(),
             idle_yields: 0,
             idle_looks: 0,
@@ -123,7 +139,7 @@ impl Thread {
     /// What a call returns that a signal interrupts after part of its work: that part. `None`: nothing is done
     /// yet, and it fails with `EINTR` or starts again.
     pub fn partial_result(&self) -> Option<i64> {
-        match (self.messages, self.progress) {
+        match (self.call.messages, self.call.progress) {
             (0, 0) => None,
             (0, bytes) => Some(bytes as i64),
             (messages, _) => Some(i64::from(messages)),
@@ -132,8 +148,9 @@ impl Thread {
 
     /// The call is over: what it kept while it waited ends with it.
     pub fn end_call(&mut self) {
-        self.deadline = None;
-        self.progress = 0;
-        self.messages = 0;
+        self.call = CallProgress {
+            woken: self.call.woken,
+            ..CallProgress::default()
+        };
     }
 }

@@ -20,7 +20,7 @@ pub struct Wait {
 pub enum WaitFor {
     /// Nothing but the deadline or a signal: `nanosleep`, `pause`.
     Nothing,
-    /// A futex queue at this address; the waker sets [`Thread::woken`](crate::Thread::woken).
+    /// A futex queue at this address; the waker sets [`Thread::woken`](crate::thread::CallProgress::woken).
     Futex(u64),
     /// This thread is gone: `pthread_join`.
     Exit(Tid),
@@ -36,7 +36,7 @@ pub enum WaitFor {
     /// This process has its own memory, or has ended: `vfork`.
     Exec(Pid),
     /// The operations on this set of semaphores can be done; the one who makes that so does them, and sets
-    /// [`Thread::woken`](crate::Thread::woken).
+    /// [`Thread::woken`](crate::thread::CallProgress::woken).
     Semaphores(i32),
     /// A message of this queue was handed to it.
     Message(i32),

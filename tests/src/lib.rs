@@ -38,6 +38,17 @@ macro_rules! command_under_test {
     };
 }
 
+/// The `main` of a suite of tests of the command: functions that are given it, each named after itself.
+#[macro_export]
+macro_rules! suite {
+    ($($test:ident),* $(,)?) => {
+        fn main() -> std::process::ExitCode {
+            let tests: &[(&str, $crate::networked::Test)] = &[$((stringify!($test), $test)),*];
+            $crate::networked::run_suite($crate::command_under_test!(), tests)
+        }
+    };
+}
+
 /// What a guest or program is given: its environment is the same natively and supervised, and does not
 /// depend on who runs the tests.
 pub const ENVIRONMENT: [(&str, &str); 5] = [

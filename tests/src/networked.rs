@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::ExitCode;
+
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use libtest_mimic::{Failed, Trial};
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 
 use crate::directives::End;
@@ -44,22 +44,22 @@ pub fn trial(
     })
 }
 
-/// A port that nobody has now, nor gets by chance: not one of those that the kernel gives to whoever does not mind.
+/// What is tried with the command.
+pub type Test = fn(&Tracefork) -> Result<()>;
+
+/// Runs the tests that the command line of the suite selects.
+pub fn run_suite(command: &Path, tests: &[(&str, Test)]) -> ExitCode {
+    let arguments = Arguments::from_args();
+    let tracefork = Tracefork::new(command);
+    let trials = tests
+        .iter()
+        .map(|&(name, body)| trial(name.to_owned(), &tracefork, body));
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+/// A port for a test.
 pub fn free_port() -> Result<u16> {
-    const FIRST: u32 = 10_000;
-    const PORTS: u32 = 20_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    for _ in 0..PORTS {
-        // Processes that run at the same time begin far apart.
-        let nth = std::process::id()
-            .wrapping_mul(7919)
-            .wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = (FIRST + nth % PORTS) as u16;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() && UdpSocket::bind(("127.0.0.1", port)).is_ok() {
-            return Ok(port);
-        }
-    }
-    bail!("no port is free")
+    Ok(test_ports::free()?)
 }
 
 /// One invocation of tracefork.

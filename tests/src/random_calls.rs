@@ -20,8 +20,8 @@ use crate::{campaign, guests};
 
 /// How many runs finding the shortest reproduction may take.
 const MOST_TRIES: usize = 80;
-/// A native run that differs once more is asked this often whether it always does: what depends on time there is not our affair.
-const NATIVE_TRIES: usize = 4;
+/// A native run that differs is asked this often whether it always does: what depends on time there is not our affair.
+const NATIVE_TRIES: usize = 40;
 
 /// A difference that is known, with its reason on the page.
 struct Known {
@@ -100,9 +100,12 @@ impl<'a> Comparison<'a> {
     /// # Errors
     /// One of these steps differs.
     pub fn check_steps(&self, steps: &[usize]) -> Result<()> {
-        match steps.last() {
-            Some(&last) if self.differs(steps, last)? => self.report(steps),
-            _ => Ok(()),
+        let last = *steps.last().context("there is a step")?;
+        let made = self.native(Some(steps))?.len();
+        ensure!(made == steps.len(), "natively only {made} steps were made");
+        match self.differs(steps, last)? {
+            true => self.report(steps),
+            false => Ok(()),
         }
     }
 

@@ -94,7 +94,7 @@ mod tests {
             Path::new("/bin/true"),
             &scratch,
             &commands,
-            Duration::from_secs(60),
+            crate::observe::TIME_LIMIT,
         );
         let said = said.expect("the session ends");
         let place = format!("{}\n", scratch.work().join("d").display());

@@ -192,6 +192,13 @@ const SCENARIOS: &[Scenario] = &[
         Peers::Server(""),
         &["0 said|"],
     ),
+    scenario(
+        "early_again",
+        "early",
+        &["again"],
+        Peers::Server(""),
+        &["0 said|"],
+    ),
     buggy(
         &["--require", "b"],
         scenario(

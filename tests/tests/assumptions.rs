@@ -98,6 +98,20 @@ fn no_faults() -> Result<()> {
     Ok(())
 }
 
+/// How long things take is not explored, unless that is asked for; and that is said only where somebody waits for time to pass.
+#[test]
+fn time_passes_last() -> Result<()> {
+    const LAST: &str = "sleeps and timed waits end only when no other thread can run";
+    let source = "other/sleeps_for_order.c";
+    misses(&check(source, &[], &[])?, LAST)?;
+    let early = check(source, &[], &["--faults", "timeout"])?;
+    finds(&early, "assert")?;
+    ensure!(!assumes(&early, LAST), "{early}");
+    let locked = check("check/atomicity_fixed.c", &[], &[])?;
+    ensure!(!assumes(&locked, LAST), "{locked}");
+    Ok(())
+}
+
 #[test]
 fn hashes_are_assumed_only_where_they_are_used() -> Result<()> {
     let source = "check/atomicity_fixed.c";

@@ -1,35 +1,23 @@
 //! Peers that do not read: the program that writes to them comes to a halt, or is told that there is no room, as it does natively, and in every mode alike.
 
 use std::fs;
-use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use libtest_mimic::Arguments;
-use tracefork_tests::command_under_test;
 use tracefork_tests::directives::End;
-use tracefork_tests::networked::{Report, Session, peer_program, trial};
+use tracefork_tests::networked::{Report, Session, peer_program};
 use tracefork_tests::supervised::{TIME_LIMIT, Tracefork};
 use tracefork_tests::{guests, process};
 
-/// What is tried with the command.
-type Trying = fn(&Tracefork) -> Result<()>;
-
-const TRIALS: &[(&str, Trying)] = &[
-    ("a_blocking_write_blocks", a_blocking_write_blocks),
-    ("a_lock_held_meanwhile_is_missed", a_lock_held_meanwhile_is_missed),
-    (
-        "there_is_no_room_without_blocking",
-        there_is_no_room_without_blocking,
-    ),
-    ("natively_there_is_none_either", natively_there_is_none_either),
-    ("a_timeout_runs_out", a_timeout_runs_out),
-    ("slow_readers_read_all", slow_readers_read_all),
-    (
-        "some_is_read_and_the_rest_is_not",
-        some_is_read_and_the_rest_is_not,
-    ),
-    ("clients_need_not_read_either", clients_need_not_read_either),
-    ("a_saved_cache_knows_it_too", a_saved_cache_knows_it_too),
+tracefork_tests::suite![
+    a_blocking_write_blocks,
+    a_lock_held_meanwhile_is_missed,
+    there_is_no_room_without_blocking,
+    natively_there_is_none_either,
+    a_timeout_runs_out,
+    slow_readers_read_all,
+    some_is_read_and_the_rest_is_not,
+    clients_need_not_read_either,
+    a_saved_cache_knows_it_too,
 ];
 
 /// Far more than any buffer holds.
@@ -47,15 +35,6 @@ const MODES: &[&[&str]] = &[
     &["--arrivals", "ordered"],
     &["--reduce", "none"],
 ];
-
-fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let tracefork = Tracefork::new(command_under_test!());
-    let trials = TRIALS
-        .iter()
-        .map(|&(name, body)| trial(name.to_owned(), &tracefork, body));
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
-}
 
 /// A session with a server that reads so many bytes, and pauses for so many milliseconds after each read.
 fn with_server(reads: u64, pause: u32) -> Result<Session> {

@@ -19,6 +19,7 @@ fn the_benches_run() {
         "emulated call",
         "mutex operation",
         "transition",
+        "without an identity",
         "rewind",
         "fork",
         "workers",
@@ -35,5 +36,19 @@ fn the_benches_run() {
             .unwrap_or_else(|| panic!("no row about {about}"));
         assert!(row["ratio"].is_f64() && row["busy_ratio"].is_f64(), "{row}");
         assert!(row["aim"].is_string(), "{row}");
+    }
+}
+
+#[test]
+fn where_the_time_goes_is_told() {
+    let output = Command::new(env!("CARGO_BIN_EXE_bench"))
+        .args(["--quick", "costs"])
+        .output()
+        .expect("the benches start");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let table = String::from_utf8_lossy(&output.stdout);
+    for part in ["a bare stop", "steps", "identities", "rewinds", "the program"] {
+        assert!(table.contains(part), "nothing about {part}:\n{table}");
     }
 }

@@ -154,3 +154,24 @@ fn a_state_on_the_way_can_be_looked_at() {
         .expect("a current thread");
     assert!(current.contains("LWP 1001"), "{text}");
 }
+
+#[test]
+fn every_process_has_its_core() {
+    let case = Case::new("check/process_crash_buggy.c");
+    let core = case.core(&[]);
+    assert!(!core.exists(), "which process would it be of?");
+    let of = |pid: u32| core.with_file_name(format!("core.{pid}"));
+    let text = case.gdb(&of(1001), &["bt", "info threads"]);
+    assert!(text.contains("terminated with signal SIGSEGV"), "{text}");
+    assert!(text.contains("lengthen (times=0, text=0x0)"), "{text}");
+    assert!(text.contains("LWP 1001") && !text.contains("LWP 1000"), "{text}");
+    let text = case.gdb(&of(1000), &["bt", "info threads"]);
+    assert!(!text.contains("SIGSEGV") && text.contains("LWP 1000"), "{text}");
+    // Where both are there, the state is that of both.
+    let case = Case::new("check/process_pipes_buggy.c");
+    let core = case.core(&[]);
+    for pid in [1000, 1001] {
+        let text = case.gdb(&core.with_file_name(format!("core.{pid}")), &["bt"]);
+        assert!(text.contains("both (first="), "process {pid}:\n{text}");
+    }
+}

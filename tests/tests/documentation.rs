@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -86,18 +85,14 @@ fn at_home(said: Said, scratch: &Scratch, ports: &StandIns) -> Said {
 struct StandIns(Vec<(String, String)>);
 
 fn stand_ins(document: &Document) -> Result<StandIns> {
-    // All are held until all are known, so that they differ.
-    let mut held = Vec::new();
     let mut pairs = Vec::new();
     for port in &document.ports {
-        let listener = TcpListener::bind(("127.0.0.1", 0))?;
-        let free = listener.local_addr()?.port().to_string();
+        let free = test_ports::free()?.to_string();
         ensure!(
             free.len() == port.len(),
             "{port} and {free} are not of one length"
         );
         pairs.push((port.clone(), free));
-        held.push(listener);
     }
     Ok(StandIns(pairs))
 }

@@ -3,54 +3,28 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use libtest_mimic::Arguments;
 use serde_json::Value;
 use tracefork_tests::directives::End;
-use tracefork_tests::networked::{Peer, Report, Session, peer_program, trial};
+use tracefork_tests::networked::{Peer, Report, Session, peer_program};
 use tracefork_tests::observe::{Invocation, Scratch};
 use tracefork_tests::supervised::{Checked, TIME_LIMIT, Tracefork};
-use tracefork_tests::{command_under_test, guests, packages, process};
+use tracefork_tests::{guests, packages, process};
 
-/// What is tried with the command.
-type Trying = fn(&Tracefork) -> Result<()>;
-
-const TRIALS: &[(&str, Trying)] = &[
-    ("a_wrong_name_is_a_usage_error", a_wrong_name_is_a_usage_error),
-    (
-        "a_lost_datagram_is_asked_for_again",
-        a_lost_datagram_is_asked_for_again,
-    ),
-    ("a_duplicate_reaches_the_server", a_duplicate_reaches_the_server),
-    (
-        "datagrams_of_clients_have_mishaps",
-        datagrams_of_clients_have_mishaps,
-    ),
-    ("a_mishap_is_shown_and_replayed", a_mishap_is_shown_and_replayed),
-    ("answers_have_mishaps", answers_have_mishaps),
-    ("a_write_is_torn", a_write_is_torn),
-    ("connections_to_peers_break", connections_to_peers_break),
-    (
-        "a_rename_without_sync_loses_data",
-        a_rename_without_sync_loses_data,
-    ),
-    ("a_recovery_is_replayed", a_recovery_is_replayed),
-    (
-        "a_database_survives_a_power_failure",
-        a_database_survives_a_power_failure,
-    ),
+tracefork_tests::suite![
+    a_wrong_name_is_a_usage_error,
+    a_lost_datagram_is_asked_for_again,
+    a_duplicate_reaches_the_server,
+    datagrams_of_clients_have_mishaps,
+    a_mishap_is_shown_and_replayed,
+    answers_have_mishaps,
+    a_write_is_torn,
+    connections_to_peers_break,
+    a_rename_without_sync_loses_data,
+    a_recovery_is_replayed,
+    a_database_survives_a_power_failure,
 ];
-
-fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let tracefork = Tracefork::new(command_under_test!());
-    let trials = TRIALS
-        .iter()
-        .map(|&(name, body)| trial(name.to_owned(), &tracefork, body));
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
-}
 
 fn a_wrong_name_is_a_usage_error(tracefork: &Tracefork) -> Result<()> {
     let scratch = Scratch::new()?;

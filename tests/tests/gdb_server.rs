@@ -285,3 +285,47 @@ fn a_breakpoint_at_a_hooked_function_is_hit_before_there_are_threads() {
         assert!(text.contains(" take ("), "{place}:\n{text}");
     }
 }
+
+#[test]
+fn the_process_that_crashed_is_the_one_to_look_at() {
+    let guest = "check/process_crash_buggy.c";
+    let text = counterexample(
+        guest,
+        &[],
+        &[],
+        &[
+            "break work",
+            "continue",
+            "print order",
+            "delete",
+            "continue",
+            "backtrace",
+            "break work",
+            "reverse-continue",
+            "info threads",
+        ],
+    );
+    assert!(text.contains("$1 = 50 '2'"), "{text}");
+    assert!(text.contains("lengthen (times=0, text=0x0)"), "{text}");
+    assert_eq!(text.matches(", work (order=50 '2')").count(), 2, "{text}");
+    assert!(text.contains("1.1001") && !text.contains("1.1000"), "{text}");
+}
+
+#[test]
+fn any_process_can_be_looked_at() {
+    let guest = "check/process_crash_buggy.c";
+    let commands = [
+        "break waitpid",
+        "continue",
+        "info threads",
+        "continue",
+        "backtrace",
+    ];
+    let text = counterexample(guest, &[], &["--process", "1000"], &commands);
+    assert!(text.contains("waitpid (pid"), "{text}");
+    assert!(text.contains("1.1000") && !text.contains("1.1001"), "{text}");
+    // A breakpoint in its memory before it forks is not the child's.
+    let commands = ["break work", "continue", "backtrace"];
+    let text = counterexample(guest, &[], &["--process", "1000"], &commands);
+    assert!(!text.contains(", work (order="), "{text}");
+}

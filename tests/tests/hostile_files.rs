@@ -29,7 +29,7 @@ type Body = fn(&Tracefork) -> Result<()>;
 
 /// Within this much of address space a command that refuses a file must manage.
 const ADDRESS_SPACE: u64 = 3 << 30;
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(30);
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();

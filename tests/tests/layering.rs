@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 /// Each crate's directory, its package name, and what it may depend on.
-const ALLOWED: [(&str, &str, &[&str]); 17] = [
+const ALLOWED: [(&str, &str, &[&str]); 18] = [
     (
         "supervisor",
         "tracefork",
@@ -106,13 +106,15 @@ const ALLOWED: [(&str, &str, &[&str]); 17] = [
             "syscall-model",
             "tracee",
             "test-packages",
+            "test-ports",
             "test-seeds",
         ],
     ),
     ("tracee", "tracee", &[]),
     ("syscall-model", "syscall-model", &["test-seeds"]),
-    ("peers", "peers", &["test-packages", "test-seeds"]),
+    ("peers", "peers", &["test-packages", "test-ports", "test-seeds"]),
     ("tests/packages", "test-packages", &[]),
+    ("tests/ports", "test-ports", &[]),
     ("tests/seeds", "test-seeds", &[]),
     ("explore", "explore", &["test-seeds"]),
 ];

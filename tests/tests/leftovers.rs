@@ -39,9 +39,9 @@ fn main() -> ExitCode {
 }
 
 /// How long the kernel may take to end what it was told to end.
-const GRACE: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_mins(5);
 /// How long a guest may take to begin on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(30);
 
 /// A guest that never ends, or not soon, under a path of its own, by which its processes are known.
 struct Endless {

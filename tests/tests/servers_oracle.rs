@@ -163,13 +163,6 @@ impl Drop for Server {
     }
 }
 
-/// Is somebody listening there? Asked without connecting: the server would notice.
-fn is_listening(port: u16) -> Result<bool> {
-    let table = fs::read_to_string("/proc/net/tcp")?;
-    let wanted = format!(":{port:04X} 00000000:0000 0A");
-    Ok(table.lines().any(|line| line.contains(&wanted)))
-}
-
 impl Case {
     fn prepare(&self, session: &Session) -> Result<Vec<String>> {
         let (root, port) = (session.root()?, session.port);
@@ -206,7 +199,7 @@ impl Case {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let mut server = Server(command.spawn()?);
-        while !is_listening(session.port)? {
+        while !test_ports::is_bound(session.port)? {
             ensure!(server.0.try_wait()?.is_none(), "the server ended");
             std::thread::sleep(Duration::from_millis(1));
         }

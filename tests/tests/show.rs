@@ -240,3 +240,50 @@ fn packagers_get_completions_and_man_pages() {
     let page = fs::read_to_string(scratch.work().join("man/tracefork-show.1")).expect("written");
     assert!(page.contains("mermaid"), "{page}");
 }
+
+#[test]
+fn the_page_has_a_group_of_columns_per_process() {
+    let scratch = Scratch::new().expect("a directory");
+    let program = guests::one("other/processes_shown.c").and_then(|guest| guest.build());
+    let invocation = Invocation {
+        program: program.expect("the guest builds"),
+        args: Vec::new(),
+        stdin: Vec::new(),
+    };
+    let checked = Tracefork::new(command_under_test!()).check(&invocation, &["--expect-exit", "0"], &scratch);
+    let checked = checked.expect("a result");
+    let trace = checked.result["violations"][0]["trace"].as_str();
+    let trace = scratch.work().join(trace.expect("a counterexample"));
+    let text = show(&scratch, &trace, &[]).stdout;
+    let text = String::from_utf8_lossy(&text);
+    for words in [
+        "3 processes, 4 threads",
+        "process 1001 (",
+        "process 1002 (sh)",
+        "thread 1003 of 1001",
+    ] {
+        assert!(text.contains(words), "no {words} in\n{text}");
+    }
+    show(&scratch, &trace, &["--html", "page.html"]);
+    let mut browser = Browser::open(&scratch.work().join("page.html")).expect("the page loads");
+    let mut page = |expression: &str| browser.evaluate(expression).expect("a value");
+    let heads =
+        page("[...document.querySelectorAll('#lanes g.group text')].map(t => t.textContent).join('|')");
+    let heads = heads.as_str().unwrap_or_default().to_owned();
+    let heads: Vec<&str> = heads.split('|').collect();
+    assert!(heads[0].starts_with("1000 · processes"), "{heads:?}");
+    assert!(heads[2].starts_with("1002 · sh -c"), "{heads:?}");
+    let title = page("document.querySelectorAll('#lanes g.group title')[2].textContent");
+    let title = title.as_str().unwrap_or_default().to_owned();
+    assert!(title.ends_with("/bin/sh -c exit 3"), "{title}");
+    // The second process has two threads, and its head is as wide as two columns.
+    let widths = page(
+        "[...document.querySelectorAll('#lanes rect.group')].map(r => r.getBBox().width > 1.8 * document.querySelectorAll('#lanes rect.group')[0].getBBox().width).join()",
+    );
+    assert_eq!(widths, "false,true,false");
+    // A lock that processes share is one lock.
+    let holds =
+        page("new Set(JSON.parse(document.getElementById('data').textContent).holds.map(h => h.lock)).size");
+    assert_eq!(holds, 1);
+    assert_eq!(browser.exceptions, Vec::<String>::new());
+}

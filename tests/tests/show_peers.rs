@@ -2,7 +2,7 @@
 //! dissectors expect.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,8 +25,7 @@ fn build(path: &str) -> PathBuf {
 fn check_chat(scratch: &Scratch, kind: &str, options: &[&str], code: i32) {
     let server = build("net/chat_server.c");
     let client = build("peers/lines_client.c");
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let port = port.expect("a free port").port().to_string();
+    let port = test_ports::free().expect("a free port").to_string();
     let mut command = Tracefork::new(command_under_test!()).command(&scratch.work());
     command
         .args(["check", "--quiet", "--expect-client-exit", "0"])
@@ -240,6 +239,7 @@ fn all_kinds() -> Traffic {
         accepted,
         local: ends.map(|(local, _)| local.parse::<SocketAddr>().expect("an address")),
         remote: ends.map(|(_, remote)| remote.parse::<SocketAddr>().expect("an address")),
+        internal: false,
     };
     let connections = vec![
         connection(
@@ -502,4 +502,63 @@ fn gdb_shows_every_thread_of_a_server() {
     for expected in ["LWP 1000", "LWP 1002", "in main (", "serve (", "send_text ("] {
         assert!(stacks.contains(expected), "no {expected} in\n{stacks}");
     }
+}
+
+/// What was said in each direction of two streams, whichever was first.
+fn said_on_both(scratch: &Scratch, capture: &str) -> Vec<[String; 2]> {
+    let mut said: Vec<_> = streams::<2>(scratch, capture)
+        .map(|ends| ends.map(|bytes| text(&bytes)))
+        .to_vec();
+    said.sort();
+    said
+}
+
+#[test]
+fn connections_among_processes_of_the_program_are_in_the_capture() {
+    let scratch = Scratch::new().expect("a directory");
+    let trace = scratch.beside("recorded.trace");
+    let mut run = Tracefork::new(command_under_test!()).command(&scratch.work());
+    run.args(["run", "--trace"])
+        .arg(&trace)
+        .arg("--")
+        .arg(build("processes/tcp_fork_server.c"));
+    let finished = process::run(run, TIME_LIMIT).expect("it ends");
+    assert_eq!(finished.end, End::Exit(0));
+    show(&scratch, &trace, &["--pcap", "own.pcap"]);
+    packets(&scratch, "own.pcap");
+    let said = said_on_both(&scratch, "own.pcap");
+    assert_eq!(said, [["one", "ONE"], ["two", "TWO"]]);
+    // Both ends are columns already.
+    let view: Value = serde_json::from_slice(&show(&scratch, &trace, &["--json"]).stdout).expect("JSON");
+    assert_eq!(view["peers"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn traffic_with_peers_that_are_executed_with_the_program_is_shown_as_with_others() {
+    let scratch = Scratch::new().expect("a directory");
+    let server = build("peers/lines_server.c");
+    let client = build("net/alphabet_client.c");
+    let port = test_ports::free().expect("a free port").to_string();
+    let mut said = Vec::new();
+    for peers in ["real", "inside", "explored"] {
+        let trace = scratch.beside(&format!("{peers}.trace"));
+        let mut run = Tracefork::new(command_under_test!()).command(&scratch.work());
+        let server = format!("{} {port} alphabet", server.display());
+        run.args(["run", "--peers", peers, "--server", &server, "--trace"])
+            .arg(&trace)
+            .arg("--")
+            .arg(&client)
+            .args([port.as_str(), "2", "1"]);
+        let finished = process::run(run, TIME_LIMIT).expect("it ends");
+        assert_eq!(finished.end, End::Exit(0), "{}", text(&finished.stderr));
+        show(&scratch, &trace, &["--pcap", "peers.pcap"]);
+        said.push(said_on_both(&scratch, "peers.pcap"));
+        let table = text(&show(&scratch, &trace, &[]).stdout);
+        // Where peers are processes with steps of their own, those tell it.
+        let is_told = table.contains(&format!("← 127.0.0.1:{port}"));
+        assert_eq!(is_told, peers != "explored", "{table}");
+    }
+    assert!(!said[0][0][0].is_empty() && !said[0][0][1].is_empty(), "{said:?}");
+    assert_eq!(said[0], said[1]);
+    assert_eq!(said[0], said[2]);
 }

@@ -9,7 +9,7 @@ use tracefork_tests::process;
 use tracefork_tests::{command_under_test, guests};
 
 const ESCAPE: char = '\x1b';
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(30);
 
 fn help_of(arguments: &[&str]) -> String {
     let output = Command::new(command_under_test!())

@@ -20,6 +20,7 @@ const SHARED: u64 = 8;
 /// A path, and what the kernel says of one that is gone.
 const LONGEST_NAME: usize = libc::PATH_MAX as usize + 64;
 
+/// The argument of `PROCMAP_QUERY`, field by field as the kernel has it.
 #[repr(C)]
 #[derive(Default)]
 #[allow(non_camel_case_types, reason = "the kernel's name")]

@@ -40,104 +40,106 @@ type Finding = Result<String, String>;
 /// Name, whether it is required, how to try, what to do.
 type Trial = (&'static str, bool, fn() -> Finding, &'static str);
 
+const REQUIRED: bool = true;
+const OPTIONAL: bool = false;
+
+const TRIALS: [Trial; 16] = [
+    ("kernel", REQUIRED, kernel, "use Linux 5.11 or newer"),
+    (
+        "processors",
+        REQUIRED,
+        processors,
+        "give the process at least one processor",
+    ),
+    (
+        "ptrace",
+        REQUIRED,
+        ptrace,
+        "set kernel.yama.ptrace_scope to 0 or 1; in a container add --cap-add=SYS_PTRACE",
+    ),
+    (
+        "exit kill",
+        REQUIRED,
+        exit_kill,
+        "use Linux 3.8 or newer; without it guests could outlive a crash",
+    ),
+    (
+        "seccomp filter",
+        REQUIRED,
+        seccomp,
+        "enable CONFIG_SECCOMP_FILTER, or run outside of the sandbox that forbids it",
+    ),
+    (
+        "fixed addresses",
+        REQUIRED,
+        personality,
+        "let the container's seccomp profile allow personality(ADDR_NO_RANDOMIZE)",
+    ),
+    (
+        "guest memory",
+        REQUIRED,
+        guest_memory,
+        "enable CONFIG_CROSS_MEMORY_ATTACH; in a container add --cap-add=SYS_PTRACE",
+    ),
+    (
+        "trial launch",
+        REQUIRED,
+        launch,
+        "see the checks above; a security module may forbid writable code pages",
+    ),
+    (
+        "landlock",
+        OPTIONAL,
+        crate::confine::describe,
+        "a program under test is confined by the filter alone; enable CONFIG_SECURITY_LANDLOCK for a second wall",
+    ),
+    (
+        "own network",
+        OPTIONAL,
+        crate::apart::describe,
+        "the second wall has a gap: enable user namespaces (user.max_user_namespaces, kernel.unprivileged_userns_clone, AppArmor), or in a container give SYS_ADMIN",
+    ),
+    (
+        "rdtsc trap",
+        OPTIONAL,
+        tsc,
+        "programs that read the time-stamp counter will not be deterministic",
+    ),
+    (
+        "cpuid trap",
+        OPTIONAL,
+        cpuid,
+        "cpuid is found in code files and replaced there; code that a program makes at run time is not covered",
+    ),
+    (
+        "pidfd_getfd",
+        OPTIONAL,
+        pidfd_getfd,
+        "use --checkpoint fork; in a container allow pidfd_getfd",
+    ),
+    (
+        "userfaultfd",
+        OPTIONAL,
+        pages::userfaultfd,
+        "use --checkpoint fork, or Linux 6.7 or newer with CONFIG_USERFAULTFD; in a container allow userfaultfd",
+    ),
+    (
+        "page scan",
+        OPTIONAL,
+        pages::page_scan,
+        "use --checkpoint fork, or Linux 6.7 or newer",
+    ),
+    (
+        "extended state",
+        REQUIRED,
+        extended_state,
+        "run on a processor with XSAVE",
+    ),
+];
+
 /// Tries everything.
 pub fn probe() -> Vec<Check> {
-    let required = true;
-    let optional = false;
-    let trials: [Trial; 16] = [
-        ("kernel", required, kernel, "use Linux 5.11 or newer"),
-        (
-            "processors",
-            required,
-            processors,
-            "give the process at least one processor",
-        ),
-        (
-            "ptrace",
-            required,
-            ptrace,
-            "set kernel.yama.ptrace_scope to 0 or 1; in a container add --cap-add=SYS_PTRACE",
-        ),
-        (
-            "exit kill",
-            required,
-            exit_kill,
-            "use Linux 3.8 or newer; without it guests could outlive a crash",
-        ),
-        (
-            "seccomp filter",
-            required,
-            seccomp,
-            "enable CONFIG_SECCOMP_FILTER, or run outside of the sandbox that forbids it",
-        ),
-        (
-            "fixed addresses",
-            required,
-            personality,
-            "let the container's seccomp profile allow personality(ADDR_NO_RANDOMIZE)",
-        ),
-        (
-            "guest memory",
-            required,
-            guest_memory,
-            "enable CONFIG_CROSS_MEMORY_ATTACH; in a container add --cap-add=SYS_PTRACE",
-        ),
-        (
-            "trial launch",
-            required,
-            launch,
-            "see the checks above; a security module may forbid writable code pages",
-        ),
-        (
-            "landlock",
-            optional,
-            crate::confine::describe,
-            "a program under test is confined by the filter alone; enable CONFIG_SECURITY_LANDLOCK for a second wall",
-        ),
-        (
-            "own network",
-            optional,
-            crate::apart::describe,
-            "the second wall has a gap: enable user namespaces (user.max_user_namespaces, kernel.unprivileged_userns_clone, AppArmor), or in a container give SYS_ADMIN",
-        ),
-        (
-            "rdtsc trap",
-            optional,
-            tsc,
-            "programs that read the time-stamp counter will not be deterministic",
-        ),
-        (
-            "cpuid trap",
-            optional,
-            cpuid,
-            "cpuid is found in code files and replaced there; code that a program makes at run time is not covered",
-        ),
-        (
-            "pidfd_getfd",
-            optional,
-            pidfd_getfd,
-            "use --checkpoint fork; in a container allow pidfd_getfd",
-        ),
-        (
-            "userfaultfd",
-            optional,
-            pages::userfaultfd,
-            "use --checkpoint fork, or Linux 6.7 or newer with CONFIG_USERFAULTFD; in a container allow userfaultfd",
-        ),
-        (
-            "page scan",
-            optional,
-            pages::page_scan,
-            "use --checkpoint fork, or Linux 6.7 or newer",
-        ),
-        (
-            "extended state",
-            required,
-            extended_state,
-            "run on a processor with XSAVE",
-        ),
-    ];
-    trials
+    TRIALS
         .into_iter()
         .map(|(name, required, try_it, hint)| check(name, required, try_it(), hint))
         .collect()

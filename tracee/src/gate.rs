@@ -6,6 +6,7 @@
 //! their place for the moment. The program cannot interfere, since its only task is stopped before and after, and executes nothing else in between.
 
 use crate::error::{Error, Result};
+use crate::memory::PAGE;
 use crate::regs::{NO_CALL, Regs, SYSCALL_LEN};
 use crate::stop::Status;
 use crate::stopped::{Position, Stopped};
@@ -15,7 +16,6 @@ use procfs::process::{MMPermissions, Process};
 /// A call that no kernel has and no filter allows: the task stops at its entry.
 const NR_GATE: u64 = 0x3fff_ffff;
 const SYSCALL: [u8; SYSCALL_LEN as usize] = [0x0f, 0x05];
-const PAGE: u64 = 4096;
 /// Code and stack segment of 64-bit code: the program may have been in another mode.
 const USER_CS: u64 = 0x33;
 const USER_DS: u64 = 0x2b;

@@ -3,9 +3,10 @@
 //! Ordinary accesses use `process_vm_readv`/`writev`: one system call for many ranges, no open file, and the
 //! page protections of the guest hold, so that a bad guest pointer is the `EFAULT` that the guest would get.
 //! Forced writes go through `/proc/PID/mem`, which ignores protections: that is how a breakpoint gets into a
-//! read-only code page.
+//! read-only code page. What was read in small pieces is remembered until the task runs again (`recall.rs`).
 
 use crate::error::{Error, MemoryFault, Result};
+use crate::recall::{BLOCK, SMALL, block_of};
 use crate::task::Task;
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
@@ -16,7 +17,8 @@ use std::os::unix::fs::FileExt;
 
 /// Ranges per system call (`IOV_MAX`).
 const BATCH: usize = 1024;
-const PAGE: u64 = 4096;
+/// Bytes in a page of memory.
+pub const PAGE: u64 = 4096;
 
 /// Access to the memory of a task, while it is stopped.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +55,7 @@ impl<'a> Memory<'a> {
 
     /// Fills as much of `buffer` as can be read without a gap; returns how much that is.
     pub fn read_up_to(&self, addr: u64, buffer: &mut [u8]) -> Result<usize> {
-        let mut done = 0;
+        let mut done = self.recall(addr, buffer)?;
         while done < buffer.len() {
             let at = addr.wrapping_add(done as u64);
             let remote = [RemoteIoVec {
@@ -69,8 +71,60 @@ impl<'a> Memory<'a> {
         Ok(done)
     }
 
+    /// Fills what is small from what was read before, or is read now for those that look next; returns how much it is.
+    fn recall(&self, addr: u64, buffer: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while buffer.len() <= SMALL && done < buffer.len() {
+            let at = addr.wrapping_add(done as u64);
+            let len = ((BLOCK - at % BLOCK) as usize).min(buffer.len() - done);
+            let piece = &mut buffer[done..done + len];
+            if !self.task.recall.copy(at, piece) {
+                if self.task.recall.is_full() {
+                    break;
+                }
+                self.fetch(&[block_of(at)])?;
+                if !self.task.recall.copy(at, piece) {
+                    break;
+                }
+            }
+            done += len;
+        }
+        Ok(done)
+    }
+
+    /// What is at these addresses will be looked at, a few bytes each: all of it is read in one call, as far as it can be.
+    pub fn expect(&self, addresses: impl IntoIterator<Item = u64>) -> Result<()> {
+        let mut blocks: Vec<u64> = addresses.into_iter().map(block_of).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        blocks.retain(|&block| !self.task.recall.knows(block));
+        self.fetch(&blocks)
+    }
+
+    /// Reads blocks, up to the first that is not there.
+    fn fetch(&self, blocks: &[u64]) -> Result<()> {
+        let remote = |&block: &u64| RemoteIoVec {
+            base: block as usize,
+            len: BLOCK as usize,
+        };
+        for blocks in blocks.chunks(BATCH) {
+            let mut contents = vec![0; blocks.len() * BLOCK as usize];
+            let remote: Vec<RemoteIoVec> = blocks.iter().map(remote).collect();
+            let read = match process_vm_readv(self.pid(), &mut [IoSliceMut::new(&mut contents)], &remote) {
+                Ok(read) => read,
+                Err(Errno::EFAULT) => 0,
+                Err(errno) => return Err(self.failure("process_vm_readv", errno, blocks[0])),
+            };
+            for (&block, bytes) in blocks.iter().zip(contents[..read].as_chunks().0) {
+                self.task.recall.keep(block, bytes);
+            }
+        }
+        Ok(())
+    }
+
     /// Writes `bytes` at `addr`, as far as the guest itself could; what precedes a fault is written.
     pub fn write(&self, addr: u64, bytes: &[u8]) -> Result<()> {
+        self.task.recall.forget_in(addr, bytes.len());
         let mut done = 0;
         while done < bytes.len() {
             let at = addr.wrapping_add(done as u64);
@@ -89,6 +143,7 @@ impl<'a> Memory<'a> {
 
     /// Writes whatever the protection of the page is (a private copy of the page is made).
     pub fn write_forced(&self, addr: u64, bytes: &[u8]) -> Result<()> {
+        self.task.recall.forget_in(addr, bytes.len());
         let mem = self.mem()?;
         mem.write_all_at(bytes, addr)
             .map_err(|e| self.io_failure("write", &e, addr))
@@ -197,6 +252,7 @@ impl<'a> Memory<'a> {
 
     /// Writes each byte string at its address.
     pub fn write_many(&self, pieces: &[(u64, &[u8])]) -> Result<()> {
+        self.task.recall.forget();
         for batch in pieces.chunks(BATCH) {
             self.write_batch(batch)?;
         }

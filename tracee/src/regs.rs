@@ -13,7 +13,7 @@ pub const NO_CALL: u64 = u64::MAX;
 /// Length of the `syscall` instruction.
 pub(crate) const SYSCALL_LEN: u64 = 2;
 
-/// All general-purpose registers of one (virtual or kernel) thread.
+/// All general-purpose registers of one (virtual or kernel) thread, in the order in which the kernel hands them over.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[allow(missing_docs, reason = "the fields are the registers of the same names")]

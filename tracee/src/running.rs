@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::gate::TRAP_FLAG;
+use crate::memory::PAGE;
 use crate::regs::{NO_CALL, Regs, SYSCALL_LEN};
 use crate::stop::{self, Status, Stop};
 use crate::stopped::{Position, Stopped};
@@ -9,7 +10,6 @@ use crate::sys;
 use crate::task::Task;
 use nix::errno::Errno;
 
-const PAGE: u64 = 4096;
 /// Where old programs call `gettimeofday`, `time` and `getcpu`.
 const VSYSCALL: u64 = 0xffff_ffff_ff60_0000;
 

@@ -14,7 +14,7 @@ use crate::xstate::{self, XState};
 use thiserror::Error;
 
 /// The System V ABI lets functions use this much below the stack pointer.
-const RED_ZONE: u64 = 128;
+pub const RED_ZONE: u64 = 128;
 const FRAME_LEN: usize = 440;
 
 // Offsets in struct rt_sigframe.

@@ -17,6 +17,9 @@ use crate::xstate::XState;
 use std::cell::OnceCell;
 
 /// A stopped, traced task. Dropping it kills and reaps it.
+///
+/// All that can be done to a task can only be done while it is stopped, so all of it is here, in a file for each topic: registers and resuming, memory, injected
+/// calls, signals, areas of memory.
 #[derive(Debug)]
 #[must_use = "dropping a stopped task kills it"]
 pub struct Stopped {

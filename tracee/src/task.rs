@@ -3,6 +3,7 @@
 //! Ownership is the rule against zombies: whoever holds the `Task` holds the duty to reap it. Dropping it in
 //! whatever state kills and reaps the process; only a wait status that reports the death releases the duty.
 
+use crate::recall::Recall;
 use crate::stop::Status;
 use crate::sys;
 use nix::errno::Errno;
@@ -20,6 +21,8 @@ pub(crate) struct Task {
     pub(crate) mem: OnceCell<File>,
     /// `/proc/PID/maps`, likewise.
     pub(crate) maps: OnceCell<File>,
+    /// What was read of its memory since it stopped.
+    pub(crate) recall: Recall,
     reaped: bool,
     bound_to_thread: PhantomData<*const ()>,
 }
@@ -31,13 +34,15 @@ impl Task {
             gate: None,
             mem: OnceCell::new(),
             maps: OnceCell::new(),
+            recall: Recall::default(),
             reaped: false,
             bound_to_thread: PhantomData,
         }
     }
 
-    /// Notes a wait status; returns its meaning.
+    /// Notes a wait status; returns its meaning. The task has run, so what was known of its memory holds no more.
     pub(crate) fn observe(&mut self, status: i32) -> Status {
+        self.recall.forget();
         let status = Status::decode(status);
         self.reaped |= status.is_dead();
         status

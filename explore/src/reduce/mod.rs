@@ -48,13 +48,23 @@ use crate::worker::Worker;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl<S: System> Worker<'_, S> {
-    /// A search with dynamic reduction ends early, before another choice of this node: how many steps would it have taken in all?
+    /// A search ends early, before another choice of this node: how many steps would it have taken in all?
+    pub(crate) fn estimate(&self, node: NodeId) {
+        let progress = self.shared.progress;
+        if let Some(steps) = self.estimated(node) {
+            add(&progress.estimated_steps, steps);
+        }
+    }
+
+    /// How many steps a search takes in all that has come to another choice of this node.
     ///
     /// Where so many of the choices of a node are done, the same share of what is below it is, if they are all alike (Knuth, *Estimating the efficiency of
-    /// backtrack programs*, 1975). Choices may be asked for that are not known yet, mostly early and far down.
-    pub(crate) fn estimate(&self, node: NodeId) {
-        if self.dpor.is_none() {
-            return;
+    /// backtrack programs*, 1975). For dynamic reduction, choices may be asked for that are not known yet, mostly early and far down. For a search that remembers
+    /// states the first choices lead to most of them, so that it takes less than that.
+    pub(crate) fn estimated(&self, node: NodeId) -> Option<u64> {
+        let is_whole = self.shared.plan.jobs == 1 && self.shared.config.strategy == crate::Strategy::Dfs;
+        if !is_whole {
+            return None;
         }
         let (mut share, mut next) = (0.0, Some(node));
         while let Some(id) = next {
@@ -64,10 +74,7 @@ impl<S: System> Worker<'_, S> {
             share = (done as f64 + share) / planned.max(1) as f64;
             next = node.parent;
         }
-        let progress = self.shared.progress;
-        let steps = progress.transitions.load(Relaxed);
-        if share > 0.0 {
-            add(&progress.estimated_steps, (steps as f64 / share) as u64);
-        }
+        let steps = self.shared.progress.transitions.load(Relaxed);
+        (share > 0.0).then(|| (steps as f64 / share) as u64)
     }
 }

@@ -100,10 +100,14 @@ pub struct Program {
     pub fails_after: Option<usize>,
     pub panics: bool,
     pub can_mark: bool,
+    /// Every so many returns to a mark are not possible, and then neither is one to any mark that was there.
+    pub loses_marks: Option<usize>,
+    rewinds: usize,
+    generation: usize,
     pub live: usize,
 }
 
-pub type Mark = Box<(State2, Option<u32>, bool)>;
+pub type Mark = Box<(State2, Option<u32>, bool, usize)>;
 /// Opaque to tests.
 #[derive(Clone, Debug)]
 pub struct State2(State);
@@ -131,6 +135,9 @@ impl Program {
             fails_after: None,
             panics: false,
             can_mark: true,
+            loses_marks: None,
+            rewinds: 0,
+            generation: 0,
             live: 0,
         }
     }
@@ -414,15 +421,29 @@ impl System for Program {
 
     fn mark(&mut self) -> Result<Option<Mark>, String> {
         self.live += usize::from(self.can_mark);
-        Ok(self
-            .can_mark
-            .then(|| Box::new((State2(self.state.clone()), self.last, self.yielded))))
+        Ok(self.can_mark.then(|| {
+            Box::new((
+                State2(self.state.clone()),
+                self.last,
+                self.yielded,
+                self.generation,
+            ))
+        }))
     }
 
-    fn rewind(&mut self, mark: &Mark) -> Result<(), String> {
+    fn rewind(&mut self, mark: &Mark) -> Result<bool, String> {
+        self.rewinds += 1;
+        if self.loses_marks.is_some_and(|n| self.rewinds.is_multiple_of(n)) {
+            self.generation += 1;
+        }
+        if mark.3 != self.generation {
+            // In no state: what follows must be a reset.
+            self.state.pcs.clear();
+            return Ok(false);
+        }
         self.state = mark.0.0.clone();
         (self.last, self.yielded) = (mark.1, mark.2);
-        Ok(())
+        Ok(true)
     }
 
     fn forget(&mut self, _: Mark) {

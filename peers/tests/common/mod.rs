@@ -38,11 +38,7 @@ pub fn python(name: &str, program: &str, args: &[&str]) -> PeerSpec {
 
 /// A port that nobody uses now.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0")
-        .expect("bind")
-        .local_addr()
-        .expect("address")
-        .port()
+    test_ports::free().expect("a port")
 }
 
 pub fn tcp(port: u16) -> Address {

@@ -1,5 +1,6 @@
 //! From a violating path to a trace on disk, with what people want to know of its steps.
 
+use super::endless;
 use super::system::CheckSystem;
 use crate::masking::{self, Shown};
 use explore::{Choice, Critical, Effort, Minimised};
@@ -66,6 +67,11 @@ impl Maker<'_> {
             steps: affordable(effort, path),
             ..Effort::default()
         };
+        if endless::is_claimed_by(path) {
+            // No other schedule shows this: it was found out by a search.
+            let minimised = explore::as_it_is(system, path).map_err(unwrap_failure)?;
+            return self.record(system, &same, minimised, None);
+        }
         let minimised = explore::minimise(system, path, &same, effort()).map_err(unwrap_failure)?;
         let critical =
             match explore::critical_transition(system, &minimised.path, effort()).map_err(unwrap_failure)? {
@@ -75,6 +81,17 @@ impl Maker<'_> {
         self.record(system, &same, minimised, critical)
     }
 
+    /// A violation that no state shows, but the order of steps: its schedule as it is.
+    pub fn make_as_seen(
+        &self,
+        system: &mut CheckSystem,
+        violation: &Violation,
+        path: &[Choice],
+    ) -> Result<Counterexample, Failure> {
+        let seen = explore::as_it_is(system, path).map_err(unwrap_failure)?;
+        self.record_as(system, seen, None, |_| Ok(vec![violation.clone()]))
+    }
+
     fn record(
         &self,
         system: &CheckSystem,
@@ -82,30 +99,27 @@ impl Maker<'_> {
         minimised: Minimised,
         critical: Option<u64>,
     ) -> Result<Counterexample, Failure> {
+        self.record_as(system, minimised, critical, |session| {
+            let found = system.violations_of(session)?;
+            Ok(found.into_iter().filter(|violation| same(violation)).collect())
+        })
+    }
+
+    fn record_as(
+        &self,
+        system: &CheckSystem,
+        minimised: Minimised,
+        critical: Option<u64>,
+        shown: impl FnOnce(&mut Session) -> Result<Vec<Violation>, Failure>,
+    ) -> Result<Counterexample, Failure> {
         let mut session = Session::start(self.options.clone())?;
         session.keep_journal();
-        let mut steps = Vec::with_capacity(minimised.path.len());
-        let mut locations = Vec::with_capacity(minimised.path.len());
-        for choice in &minimised.path {
-            let location = session.location(choice.thread);
-            locations.push(match session.program_to_run(choice.thread) {
-                Some(program) => format!("{program}{COLUMNS}{location}"),
-                None => location,
-            });
-            steps.push(session.step_as(choice.thread, choice.alternative)?);
-        }
+        let (steps, locations) = walk(&mut session, &minimised.path)?;
         let end = session.end().cloned().unwrap_or(End::Cut);
-        let found = system.violations_of(&mut session)?;
-        let violation = found
-            .into_iter()
-            .find(|violation| same(violation))
-            .ok_or_else(|| {
-                Failure::desync("a counterexample did not show its violation when it was executed again")
-            })?;
-        for (step, location) in steps.iter().zip(&mut locations) {
-            annotate(&session, step, location);
-        }
-        let stacks = session.stacks();
+        let violation = shown(&mut session)?.into_iter().next().ok_or_else(|| {
+            Failure::desync("a counterexample did not show its violation when it was executed again")
+        })?;
+        let stacks = session.explain().stacks();
         let traffic = session.network().traffic();
         let inputs = session.host().inputs();
         let shown = Shown::of(&session);
@@ -153,6 +167,25 @@ impl Maker<'_> {
     }
 }
 
+/// Makes the steps of a path, and says where each was.
+fn walk(session: &mut Session, path: &[Choice]) -> Result<(Vec<Step>, Vec<String>), Failure> {
+    let mut steps = Vec::with_capacity(path.len());
+    let mut locations = Vec::with_capacity(path.len());
+    for choice in path {
+        let location = session.explain().location(choice.thread);
+        let mut location = match session.explain().program_to_run(choice.thread) {
+            Some(program) => format!("{program}{COLUMNS}{location}"),
+            None => location,
+        };
+        let step = session.step_as(choice.thread, choice.alternative)?;
+        // Not later: its process may be gone by then.
+        annotate(session, &step, &mut location);
+        locations.push(location);
+        steps.push(step);
+    }
+    Ok((steps, locations))
+}
+
 fn unwrap_failure(failure: explore::Failure<Failure>) -> Failure {
     match failure {
         explore::Failure::System { error, .. } => error,
@@ -178,7 +211,7 @@ fn annotate(session: &Session, step: &Step, location: &mut String) {
         Operation::Call { number, args, .. } if i64::from(*number) == libc::SYS_futex => args[0],
         _ => return,
     };
-    let name = session.object_name(step.thread, object);
+    let name = session.explain().object_name(step.thread, object);
     if !name.starts_with("0x") {
         *location = format!("{name}{COLUMNS}{location}");
     }

@@ -44,6 +44,8 @@ pub struct Asked {
     /// By name.
     pub faults: Vec<String>,
     pub fault_budget: u32,
+    /// Some thread waited for time to pass while others could go on.
+    pub waits_for_time: bool,
     pub peers: Option<Stand>,
 }
 
@@ -176,6 +178,11 @@ pub fn covered(
         (true, _) => "no faults".to_owned(),
         (false, budget) => format!("faults: {}, at most {budget}", faults.join(", ")),
     });
+    if asked.waits_for_time {
+        assumptions.push(
+            "sleeps and timed waits end only when no other thread can run (see --faults timeout)".to_owned(),
+        );
+    }
     match plan.reduction {
         Reduction::None => {}
         _ => assumptions.push("operations on disjoint objects commute (audited)".to_owned()),
@@ -220,6 +227,7 @@ mod tests {
             preempt: Preempt::Auto,
             arrivals: Arrivals::Any { late: 1 },
             faults: Vec::new(),
+            waits_for_time: false,
             fault_budget: 1,
             peers: has_peers.then_some(Stand::Real { by_process: false }),
         };

@@ -12,6 +12,7 @@
 //! - `scout/`: which memory threads share without an order, found out before the search
 //! - `stages.rs`: which searches to make where the user leaves it to us
 //! - `suspicions.rs`: deadlocks of some threads that others might end
+//! - `endless.rs`: states from which no schedule ends
 //! - `by_preemption.rs`: outcomes that only a preemption brings about
 //! - `coverage.rs`: what a verdict covers and assumes
 //! - `profile.rs`: where the states go
@@ -24,6 +25,7 @@
 pub mod by_preemption;
 pub mod counterexample;
 pub mod coverage;
+pub mod endless;
 pub mod judge;
 pub mod left_files;
 pub mod masking;

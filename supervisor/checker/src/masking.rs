@@ -55,7 +55,7 @@ impl Shown {
         Self {
             stdout: output.stdout.bytes(),
             stderr: output.stderr.bytes(),
-            sent: session.sent(),
+            sent: session.residency().sent(),
         }
     }
 }

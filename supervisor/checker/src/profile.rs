@@ -64,7 +64,7 @@ impl Profile {
     }
 
     /// A state is looked at, in which these can go on. `name` says where a candidate stands; it is asked once for each place.
-    pub fn look(&self, menu: &Menu, is_alone: bool, name: impl Fn(&Candidate) -> String) {
+    pub fn count(&self, menu: &Menu, is_alone: bool, name: impl Fn(&Candidate) -> String) {
         let mut counts = self.counts();
         counts.states += 1;
         counts.alone += u64::from(is_alone);
@@ -73,9 +73,9 @@ impl Profile {
         }
         counts.with_choice += 1;
         let first_of_each = menu.choices.iter().filter(|c| c.choice.alternative == 0);
-        let standing: Vec<&Candidate> = first_of_each.filter(|c| c.site.is_some()).collect();
+        let parked: Vec<&Candidate> = first_of_each.filter(|c| c.site.is_some()).collect();
         let mut seen = Vec::new();
-        for (index, candidate) in standing.iter().enumerate() {
+        for (index, candidate) in parked.iter().enumerate() {
             let Some(site) = candidate.site else { continue };
             if !seen.contains(&site) {
                 seen.push(site);
@@ -85,7 +85,7 @@ impl Profile {
                 });
                 place.states += 1;
             }
-            for other in &standing[index + 1..] {
+            for other in &parked[index + 1..] {
                 if let Some(there) = other.site
                     && candidate.footprint.conflicts(&other.footprint)
                 {
@@ -189,7 +189,7 @@ mod tests {
                 choices,
                 ..Menu::default()
             };
-            profile.look(&menu, menu.choices.len() == 1, |c| {
+            profile.count(&menu, menu.choices.len() == 1, |c| {
                 format!("place {}", c.site.unwrap_or(0))
             });
         };

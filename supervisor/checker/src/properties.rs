@@ -48,7 +48,7 @@ impl Ending {
             deadlock: *end == End::Deadlock,
             livelock: *end == End::Livelock,
             idle: *end == End::Idle,
-            sent: session.sent(),
+            sent: session.residency().sent(),
             stdout: output.stdout.bytes(),
             stderr: output.stderr.bytes(),
             recovery: None,
@@ -108,13 +108,13 @@ pub struct Properties {
 
 impl Properties {
     /// What is wrong with a state that is not an end.
-    pub fn standing(&self, session: &Session) -> Vec<Violation> {
+    pub fn violated_now(&self, session: &Session) -> Vec<Violation> {
         let race = self
             .races
             .then(|| data_race(session, &self.suppressions))
             .flatten();
         let stands = |standstill: &Standstill| self.suspicions || standstill.is_final;
-        let standstills = session.standstills(None).into_iter().filter(stands);
+        let standstills = session.standstills().standstills(None).into_iter().filter(stands);
         let cycles = standstills.map(|standstill| lock_cycle(&standstill));
         cycles
             .take(1)
@@ -128,7 +128,7 @@ impl Properties {
         let mut found: Vec<Violation> = built_in(session, end).into_iter().collect();
         if *end == End::Idle {
             // One thread may wait for clients while others wait for each other.
-            found.extend(self.standing(session));
+            found.extend(self.violated_now(session));
         }
         if let End::Exited(_) = end {
             let stuck = session.standstills_before().iter();
@@ -193,7 +193,7 @@ impl Properties {
         if patterns.is_empty() {
             return Vec::new();
         }
-        let sent = session.sent();
+        let sent = session.residency().sent();
         let violated = |&(pattern, forbidden): &(&Regex, bool)| {
             let hit = sent
                 .iter()
@@ -306,7 +306,7 @@ fn last_line(stderr: &[u8]) -> Option<String> {
 /// What each thread waits for.
 fn all_stuck(session: &Session) -> Vec<String> {
     let tids = session.model().tids().into_iter();
-    tids.map(|tid| format!("{} {}", session.who(tid), session.stuck(tid)))
+    tids.map(|tid| format!("{} {}", session.explain().who(tid), session.explain().stuck(tid)))
         .collect()
 }
 
@@ -317,6 +317,12 @@ fn deadlock_message(session: &Session) -> String {
 
 fn livelock_message(session: &Session) -> String {
     let threads = all_stuck(session);
+    if session.movers().somebody_moves_on() {
+        return format!(
+            "threads go on forever, and no schedule ends: {}",
+            threads.join("; ")
+        );
+    }
     format!(
         "every thread waits or polls, and nothing changes as time passes: {}",
         threads.join("; ")
@@ -334,18 +340,23 @@ pub fn lock_cycle(standstill: &Standstill) -> Violation {
 
 /// A thread is about to touch memory that was freed.
 fn use_after_free(session: &Session) -> Option<Violation> {
-    let (tid, at, freed) = match (session.use_after_free(), session.misuse()) {
-        (Some((tid, freed)), _) => (tid, session.location(tid), freed),
-        (None, Some(misuse)) => (misuse.thread, session.place(misuse.place.lookup()), &misuse.freed),
+    let (tid, at, freed) = match (session.sharing().use_after_free(), session.misuse()) {
+        (Some((tid, freed)), _) => (tid, session.explain().location(tid), freed),
+        (None, Some(misuse)) => (
+            misuse.thread,
+            session.explain().place(misuse.place.lookup()),
+            &misuse.freed,
+        ),
         (None, None) => return None,
     };
-    let site = session.freed_site(freed);
+    let site = session.sharing().freed_site(freed);
     Some(Violation {
         kind: ViolationKind::UseAfterFree,
         message: format!(
-            "{at} accesses {} bytes that were freed in {}",
+            "{at} accesses {} bytes that were {} in {}",
             freed.range.end - freed.range.start,
-            session.place(site.saturating_sub(1))
+            session.sharing().freed_how(freed),
+            session.explain().place(site.saturating_sub(1))
         ),
         thread: Some(tid),
     })
@@ -354,15 +365,23 @@ fn use_after_free(session: &Session) -> Option<Violation> {
 /// A data race, named by both places in the source.
 fn data_race(session: &Session, suppressions: &Suppressions) -> Option<Violation> {
     let variable = |race: &Race| {
-        let name = session.objects().name(race.address);
+        let name = session.explain().objects().name(race.address);
         name.unwrap_or_else(|| format!("{:#x}", race.address))
     };
-    let stack = |tid| session.stack(tid).iter().map(place_of).collect::<Vec<_>>();
+    let stack = |tid| {
+        session
+            .explain()
+            .stack(tid)
+            .iter()
+            .map(place_of)
+            .collect::<Vec<_>>()
+    };
     let is_told = |race: &Race| {
         let [one, other] = race.sides.map(|(tid, _)| stack(tid));
         !suppressions.hide(&variable(race), [&one, &other])
     };
     let race = session
+        .sharing()
         .races()
         .into_iter()
         .find(|race| suppressions.is_empty() || is_told(race))?;
@@ -370,7 +389,7 @@ fn data_race(session: &Session, suppressions: &Suppressions) -> Option<Violation
         format!(
             "{} in {}",
             if writes { "store" } else { "load" },
-            session.location(tid)
+            session.explain().location(tid)
         )
     });
     let (first, second) = if one <= other { (one, other) } else { (other, one) };

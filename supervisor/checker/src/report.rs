@@ -36,7 +36,7 @@ impl Verdict {
     }
 }
 
-/// The one object that `--json` writes.
+/// The one object that `--json` writes: its fields are the keys that programs read.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     pub verdict: Verdict,

@@ -7,9 +7,13 @@ use explore::{Config, Counters, SearchResult};
 use failure::Failure;
 use session::network::Peers;
 use session::{Bounds, Options};
+use std::time::Duration;
 
 /// Searches that are made with what walks have found after the one before.
 const ROUNDS: u32 = 3;
+
+/// So often a search is made again for peers that have answered late.
+const REPETITIONS: u32 = 8;
 
 /// How a check goes about it.
 pub struct Rounds<'a> {
@@ -21,6 +25,8 @@ pub struct Rounds<'a> {
     pub is_scouted: bool,
     /// Other programs are listening.
     pub has_peers: bool,
+    /// One search more may be made for what can be said of one that was cut.
+    pub may_look: bool,
 }
 
 impl Rounds<'_> {
@@ -52,9 +58,12 @@ impl Rounds<'_> {
                 }
                 !matches!(begins_anew, Ok(false))
             };
-            let Some(mut result) =
-                stages::run(self.stages, known, |config| search(&bounded, config), between)
-            else {
+            let Some(mut result) = stages::run(
+                self.stages,
+                known,
+                |config| self.in_time(&bounded, &config, search),
+                between,
+            ) else {
                 break;
             };
             if let Some(before) = &before {
@@ -62,10 +71,39 @@ impl Rounds<'_> {
             }
             before = Some(result.counters);
             if !(begins_anew? || self.finds_more(round, options, scout, &result)?) {
+                if self.may_look {
+                    stages::explore_levels_after(self.stages, &mut result, |config| search(&bounded, config));
+                }
                 return Ok(result);
             }
         }
         Err(Failure::internal("there is nothing to search"))
+    }
+
+    /// One search, made again as long as peers answer late in it: what came when the search was under way was not there for the schedules before, and
+    /// would be there at once where their beginnings are executed again.
+    fn in_time(
+        &self,
+        options: &Options,
+        config: &Config,
+        search: &dyn Fn(&Options, Config) -> SearchResult<CheckSystem>,
+    ) -> SearchResult<CheckSystem> {
+        let late_answers = || options.peers.counters().late_answers;
+        let mut before: Option<(Counters, Duration)> = None;
+        let mut repetitions = 0;
+        loop {
+            let known = late_answers();
+            let mut result = search(options, config.clone());
+            if let Some((before, elapsed)) = &before {
+                stages::count_after(&mut result, before);
+                result.elapsed += *elapsed;
+            }
+            if late_answers() == known || repetitions == REPETITIONS || self.bounds.is_over() {
+                return result;
+            }
+            before = Some((result.counters, result.elapsed));
+            repetitions += 1;
+        }
     }
 
     /// Sends walks out again, if a search with this result gives reason to. Returns whether there is more to park at than before.

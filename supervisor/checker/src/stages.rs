@@ -3,7 +3,7 @@
 //! A visited set with sleep sets drops no state, so it suffers where many threads do unrelated things (eight philosophers have millions of states).
 //! Dynamic reduction drops them, one schedule for each order of what conflicts (254 for those philosophers), but it remembers no state, so it
 //! suffers from loops and from many orders that come to the same. Neither can be told from the program. So: a short try of the first, which is the end of it
-//! for small programs; then a try of the second, and a longer one if by its own estimate that is the end of it; then the first again. But the second goes on as long as
+//! for small programs, and goes on if by its own estimate it is near its end; then a try of the second, and a longer one if by its own estimate that is the end of it; then the first again. But the second goes on as long as
 //! most of its paths have an outcome of their own: the first would have to come to all of those ends too, and by more states (a chat server of four clients
 //! has 331 776 outcomes, one for each path of the second, and the first was not done after five million states).
 //!
@@ -12,7 +12,7 @@
 //!
 //! If neither came to an end, the first has a long try, then the second if it looked as if it would end; and if they have no end either the program is large, and what counts is that something can be said of it: the last search goes through all states in the order
 //! of preemptions ([`Strategy::ByPreemptions`]), so that it is known at any time up to how many all schedules are explored. A short look of that kind comes before
-//! the dynamic one, for who has no patience.
+//! the dynamic one, for those who do not want to wait.
 //!
 //! Whatever is tried, a search that finds operations to be dependent which it took for independent (see [`explore::Audit`]) has left out too much. It is made
 //! again with what it has learned, and after some rounds of that without reduction.
@@ -26,9 +26,9 @@
 mod aside;
 
 use super::CheckSystem;
-use aside::{SHORT, pilot, quick, sample, trial};
+use aside::{SHORT, late_look, pilot, quick, sample, trial};
 use explore::{
-    Config, Counters, Coverage, Deepened, Dependent, Found, Limit, Limits, PairCoverage, Reduction,
+    Config, Counters, Coverage, Deepened, Dependent, Found, Hope, Limit, Limits, PairCoverage, Reduction,
     SearchResult, Strategy,
 };
 use std::time::Duration;
@@ -36,6 +36,11 @@ use trace::Violation;
 
 /// Steps of the first look in the order of preemptions.
 const LOOK: u64 = 800;
+/// The first try goes on if it seems to be near its end. Its estimate is too high, but of the right size only near the end.
+const HOPE: Hope = Hope {
+    estimate: 40_000,
+    steps: 12_000,
+};
 /// Steps of the dynamic one, if many of its paths come to the same: a try, after which there is an estimate of how many it takes in all, ...
 const TRY: u64 = 6_000;
 /// ... and as many as it has if it comes to its end within them, by that estimate.
@@ -107,8 +112,16 @@ pub fn plan(config: &Config, asking: Asking) -> Vec<Config> {
         }];
     }
     if !is_free {
-        return vec![config.clone()];
+        return vec![match asking {
+            Asking::EachTime => config.clone(),
+            _ => aside::leaving_time(config),
+        }];
     }
+    alternately(config, asking)
+}
+
+/// Searches that remember states and searches that do not, in turns and each longer than the one before, with samples in between; at last the one in the order of preemptions.
+fn alternately(config: &Config, asking: Asking) -> Vec<Config> {
     let stateless = |repetition: u64| Config {
         hash: false,
         jobs: 1,
@@ -129,6 +142,8 @@ pub fn plan(config: &Config, asking: Asking) -> Vec<Config> {
         },
         ..config.clone()
     };
+    let mut first = stateful(SHORT);
+    first.limits.hope = Some(HOPE);
     let look = Config {
         limits: Limits {
             steps: Some(LOOK),
@@ -150,7 +165,7 @@ pub fn plan(config: &Config, asking: Asking) -> Vec<Config> {
     };
     let few = sample(config, few.0, Some(few.1), 0);
     let more = sample(config, more.0, Some(more.1), 1);
-    let mut stages = vec![stateful(SHORT), look, few];
+    let mut stages = vec![first, look, few];
     stages.extend(match asking {
         Asking::Nobody => vec![stateless(TRY), stateless(LONG), stateful(MORE)],
         Asking::Once | Asking::EachTime => vec![stateless(LONG_WITH_PEERS)],
@@ -198,6 +213,32 @@ pub fn run(
         }
     }
     so_far.into_result()
+}
+
+/// A search that was asked for, and is not in the order of preemptions, may have been cut: has a look in that order, so that something can be said of what is covered. What
+/// the look finds is as real.
+pub fn explore_levels_after(stages: &[Config], result: &mut Result, search: impl Fn(Config) -> Result) {
+    let [asked] = stages else {
+        return;
+    };
+    let Some(mut look) = late_look(asked, result) else {
+        return;
+    };
+    look.dependent
+        .extend(result.learned.iter().flat_map(|pair| pair.sites));
+    let look = search(look);
+    result.deepened = look.deepened;
+    for (outcome, times) in look.outcomes {
+        result.outcomes.entry(outcome).or_insert_with(|| {
+            result.counters.executions += times;
+            times
+        });
+    }
+    if !look.violations.is_empty() {
+        add_violations(result, look.violations);
+        result.coverage = Coverage::Incomplete(Limit::Violations);
+    }
+    result.elapsed += look.elapsed;
 }
 
 /// One stage, made again for what it has learned, for a pilot, or deeper.
@@ -438,93 +479,4 @@ fn add_violations(result: &mut Result, more: Vec<Found<Violation>>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_says_nothing_gets_several_tries_the_last_without_a_bound() {
-        let stages = plan(&Config::default(), Asking::Nobody);
-        let bounds = |s: &Config| (s.hash, s.limits.steps, s.limits.repetition);
-        let bounds: Vec<_> = stages.iter().map(bounds).collect();
-        assert_eq!(
-            bounds,
-            [
-                (true, Some(SHORT), None),
-                (true, Some(LOOK), None),
-                (false, Some(SAMPLE.1), None),
-                (false, None, Some(TRY)),
-                (false, None, Some(LONG)),
-                (true, Some(MORE), None),
-                (false, Some(LARGER_SAMPLE.1), None),
-                (true, Some(LONGER_STILL), None),
-                (false, Some(WITHIN_REACH), None),
-                (true, None, None)
-            ]
-        );
-        let in_order = Config {
-            strategy: Strategy::ByPreemptions,
-            ..Config::default()
-        };
-        assert_eq!(stages.last(), Some(&in_order));
-        let hurried = Config {
-            limits: Limits {
-                time: Some(Duration::from_secs(9)),
-                ..Limits::default()
-            },
-            ..Config::default()
-        };
-        let stages = plan(&hurried, Asking::Nobody);
-        let is_sample = |stage: &&Config| matches!(stage.strategy, Strategy::Walk { .. });
-        assert_eq!(stages.iter().filter(is_sample).count(), 3);
-        let before_the_last = &stages[stages.len() - 2];
-        assert!(is_sample(&before_the_last) && before_the_last.limits.steps.is_none());
-        let asked_each_time = plan(&Config::default(), Asking::EachTime);
-        assert_eq!(asked_each_time, [Config::default()]);
-    }
-
-    #[test]
-    fn who_asks_for_something_gets_that() {
-        let asked = [
-            Config {
-                reduction: Reduction::Sleep,
-                ..Config::default()
-            },
-            Config {
-                hash: false,
-                ..Config::default()
-            },
-            Config {
-                strategy: Strategy::Bfs,
-                ..Config::default()
-            },
-            Config {
-                hash: false,
-                bound_preemptions: Some(1),
-                ..Config::default()
-            },
-            Config {
-                limits: Limits {
-                    states: Some(10),
-                    ..Limits::default()
-                },
-                ..Config::default()
-            },
-        ];
-        for config in asked {
-            assert_eq!(plan(&config, Asking::Nobody), [config]);
-        }
-    }
-
-    #[test]
-    fn a_bound_on_preemptions_is_one_search_in_their_order() {
-        let config = Config {
-            bound_preemptions: Some(1),
-            ..Config::default()
-        };
-        let [search] = &plan(&config, Asking::Once)[..] else {
-            panic!("one search")
-        };
-        assert_eq!(search.strategy, Strategy::ByPreemptions);
-        assert_eq!(search.bound_preemptions, Some(1));
-    }
-}
+mod tests;

@@ -5,8 +5,10 @@
 //! free in any schedule, and else a violation. (By the rules of POSIX only its holder may unlock a mutex, so a cycle that nobody is ever seen to break is
 //! one that nobody may.)
 
+use super::endless::Finding;
 use super::properties::lock_cycle;
 use explore::{Choice, Found};
+use imbl::Vector;
 use session::{ForeignUnlock, Standstill};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +29,10 @@ struct Seen {
     foreign_unlocks: BTreeSet<ForeignUnlock>,
     /// Processes that were left behind.
     left_behind: BTreeSet<String>,
+    /// A thread waited for time to pass while others could go on.
+    waits_for_time: bool,
+    /// What the last complete search says of schedules without an end.
+    endless: Option<Finding>,
 }
 
 #[derive(Debug)]
@@ -53,7 +59,7 @@ impl Suspicions {
     }
 
     /// A standstill at the end of this path.
-    pub fn suspect(&self, standstill: &Standstill, path: &[Choice], fate: Fate) {
+    pub fn suspect(&self, standstill: &Standstill, path: &Vector<Choice>, fate: Fate) {
         let stood = match fate {
             Fate::Stands { since } => path.len().saturating_sub(since),
             Fate::Ended => usize::MAX,
@@ -61,12 +67,12 @@ impl Suspicions {
         let mut seen = self.seen();
         let suspect = seen.suspects.entry(standstill.key).or_insert_with(|| Suspect {
             violation: lock_cycle(standstill),
-            path: path.to_vec(),
+            path: path.iter().copied().collect(),
             stood,
         });
         suspect.stood = suspect.stood.max(stood);
         if path.len() < suspect.path.len() {
-            suspect.path = path.to_vec();
+            suspect.path = path.iter().copied().collect();
         }
     }
 
@@ -83,6 +89,16 @@ impl Suspicions {
 
     pub fn unlocked(&self, unlock: ForeignUnlock) {
         self.seen().foreign_unlocks.insert(unlock);
+    }
+
+    /// A thread sleeps, or waits for something not longer than until some moment, while others can go on.
+    pub fn waits_for_time(&self) {
+        self.seen().waits_for_time = true;
+    }
+
+    /// Was there such a thread?
+    pub fn has_waited_for_time(&self) -> bool {
+        self.seen().waits_for_time
     }
 
     /// The violations, after searches that were complete or not.
@@ -116,7 +132,12 @@ impl Suspicions {
             .collect()
     }
 
-    /// Mutexes that were unlocked by others than their holders.
+    /// What a complete search says of schedules without an end. The last one counts.
+    pub fn may_go_on_for_ever(&self, finding: Finding) {
+        self.seen().endless = Some(finding);
+    }
+
+    /// Mutexes that were unlocked by others than their holders, and schedules without an end.
     pub fn warnings(&self) -> Vec<String> {
         let seen = self.seen();
         let warning = |unlock: &ForeignUnlock| {
@@ -130,6 +151,14 @@ impl Suspicions {
                 unlock.mutex
             )
         };
-        seen.foreign_unlocks.iter().map(warning).collect()
+        let endless = match seen.endless {
+            None | Some(Finding::Ends | Finding::Livelock) => None,
+            Some(Finding::Busy) => Some("no schedule ends: several threads go on forever"),
+            Some(Finding::Unproved) => {
+                Some("there may be a livelock: states were seen from which no schedule is known to end")
+            }
+        };
+        let unlocks = seen.foreign_unlocks.iter().map(warning);
+        unlocks.chain(endless.map(str::to_owned)).collect()
     }
 }

@@ -6,14 +6,14 @@ use super::properties::Ending;
 use super::recovery::Recovery;
 use super::suspicions::{Fate, Suspicions};
 use checkpoint::{Backend, View};
-use explore::{Candidate, Choice, Footprint, Menu, Report, StepReport, System};
+use explore::{Candidate, Choice, Menu, Report, StepReport, System};
 use failure::Failure;
-use session::{Marks, MemoryMark, Options, Session, Snapshot};
+use imbl::Vector;
+use session::{FaultPlan, Marks, Options, Session};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use syscall_model::faults::Fault;
 use syscall_model::processes::Pid;
-use syscall_model::{Pending, Sysno, Tid};
+use syscall_model::{Pending, Tid};
 use trace::{Alternative, ENVIRONMENT, End, Violation};
 
 /// `--checkpoint`.
@@ -33,35 +33,40 @@ pub struct CheckSystem {
     choice: CheckpointChoice,
     session: Option<Session>,
     checkpoints: Option<Marks>,
-    last: Option<Tid>,
-    /// The choices from the initial state to the current one.
-    path: Vec<Choice>,
-    /// Faults on the way to the current state.
-    faults_used: u32,
+    /// To the current state.
+    way: Way,
     /// The initial state.
     start: Option<Mark>,
-    /// Memory that does not identify a state.
-    auxiliary: Vec<Range<u64>>,
-    aux_names: Vec<String>,
+    auxiliary: Auxiliary,
     /// What peers are told is told for good, so calls are not made to try something out.
     has_peers: bool,
     suspicions: Suspicions,
     profile: Option<Profile>,
     /// At which depth of the current path each standstill began.
-    standing_since: BTreeMap<u64, usize>,
+    standstill_since: BTreeMap<u64, usize>,
 }
 
-/// A checkpoint of the whole extended state.
-pub struct Mark {
-    memory: MemoryMark,
-    rest: Snapshot,
+/// What led from the initial state to another one.
+#[derive(Clone, Default)]
+struct Way {
+    /// Who moved last.
     last: Option<Tid>,
-    path: Vec<Choice>,
+    path: Vector<Choice>,
     faults_used: u32,
 }
 
-/// The object that stands for the number of faults that are left: each of them takes the possibility of the others away.
-const BUDGET: u64 = 0x6661_756c_7473_6c65;
+/// Memory that does not identify a state.
+#[derive(Default)]
+struct Auxiliary {
+    names: Vec<String>,
+    ranges: Vec<Range<u64>>,
+}
+
+/// A checkpoint of the execution, with what is known of the way there. The way is shared with those before and after it.
+pub struct Mark {
+    execution: session::Mark,
+    way: Way,
+}
 
 fn gone() -> Failure {
     Failure::unsupported("the program under test is gone")
@@ -75,16 +80,13 @@ impl CheckSystem {
             choice,
             session: None,
             checkpoints: None,
-            last: None,
-            path: Vec::new(),
-            faults_used: 0,
+            way: Way::default(),
             start: None,
-            auxiliary: Vec::new(),
-            aux_names: Vec::new(),
+            auxiliary: Auxiliary::default(),
             has_peers: false,
             suspicions: Suspicions::default(),
             profile: None,
-            standing_since: BTreeMap::new(),
+            standstill_since: BTreeMap::new(),
         }
     }
 
@@ -96,7 +98,7 @@ impl CheckSystem {
 
     /// Leaves this memory out of the identity of a state.
     pub fn auxiliary(mut self, names: &[String]) -> Self {
-        self.aux_names = names.to_vec();
+        self.auxiliary.names = names.to_vec();
         self
     }
 
@@ -122,21 +124,21 @@ impl CheckSystem {
     fn look_for_standstills(&mut self) -> Result<(), Failure> {
         let session = self.session.as_ref().ok_or_else(gone)?;
         let before = session.standstills_before();
-        let (path, suspicions) = (&self.path, &self.suspicions);
+        let (path, suspicions) = (&self.way.path, &self.suspicions);
         if let Some(End::Exited(_) | End::Killed(_)) = session.end() {
             for standstill in before {
                 suspicions.suspect(standstill, path, Fate::Ended);
             }
             return Ok(());
         }
-        let now = session.standstills(None);
+        let now = session.standstills().standstills(None);
         let stands = |key: u64| now.iter().any(|standstill| standstill.key == key);
         for standstill in before.iter().filter(|standstill| !stands(standstill.key)) {
             suspicions.refute(standstill);
         }
-        self.standing_since.retain(|&key, _| stands(key));
+        self.standstill_since.retain(|&key, _| stands(key));
         for standstill in &now {
-            let since = *self.standing_since.entry(standstill.key).or_insert(path.len());
+            let since = *self.standstill_since.entry(standstill.key).or_insert(path.len());
             let fate = match session.end() {
                 Some(_) => Fate::Ended,
                 None => Fate::Stands { since },
@@ -150,7 +152,7 @@ impl CheckSystem {
     pub fn violations_of(&self, session: &mut Session) -> Result<Vec<Violation>, Failure> {
         Ok(match session.end().cloned() {
             Some(end) => self.judge.judge(session, &end, &self.options)?.1,
-            None => self.judge.properties.standing(session),
+            None => self.judge.properties.violated_now(session),
         })
     }
 
@@ -178,12 +180,12 @@ impl CheckSystem {
     /// The execution, for whatever the caller does with it.
     pub fn session(&mut self) -> Result<&mut Session, Failure> {
         let session = self.session.as_mut().ok_or_else(gone)?;
-        session.touch();
+        session.spaces_mut().touch();
         Ok(session)
     }
 
     /// The checkpoints and the execution that they are of.
-    fn at_hand(&mut self) -> Result<(&mut Marks, &mut Session), Failure> {
+    fn running(&mut self) -> Result<(&mut Marks, &mut Session), Failure> {
         let session = self.session.as_mut().ok_or_else(gone)?;
         let checkpoints = self.checkpoints.as_mut().ok_or_else(gone)?;
         Ok((checkpoints, session))
@@ -206,10 +208,7 @@ impl CheckSystem {
 
     /// Starts the program anew.
     fn restart(&mut self) -> Result<(), Failure> {
-        self.checkpoints = None;
-        if let Some(session) = self.session.take() {
-            session.finish();
-        }
+        self.give_up();
         let mut session = Session::start(self.options.clone())?;
         let backend = match self.choice {
             CheckpointChoice::Fork => Backend::Fork,
@@ -218,12 +217,10 @@ impl CheckSystem {
             CheckpointChoice::Auto | CheckpointChoice::None => Backend::Auto,
         };
         self.checkpoints = Some(Marks::new(&mut session, backend)?);
-        self.auxiliary = session::objects::resolve_all(&self.aux_names, &session)?;
+        self.auxiliary.ranges = session::objects::resolve_all(&self.auxiliary.names, &session)?;
         self.session = Some(session);
-        self.last = None;
-        self.path.clear();
-        self.standing_since.clear();
-        self.faults_used = 0;
+        self.way = Way::default();
+        self.standstill_since.clear();
         Ok(())
     }
 
@@ -231,65 +228,73 @@ impl CheckSystem {
         &mut self,
         mark: &Mark,
         restore: impl FnOnce(&mut Marks, &mut Session) -> Result<bool, Failure>,
-    ) -> Result<(), Failure> {
-        let (checkpoints, session) = self.at_hand()?;
+    ) -> Result<bool, Failure> {
+        let Ok((checkpoints, session)) = self.running() else {
+            return Ok(false);
+        };
         if !restore(checkpoints, session)? {
-            self.execute_again(&mark.path)?;
+            self.give_up();
+            return Ok(false);
         }
-        self.last = mark.last;
-        self.path.clone_from(&mark.path);
-        let depth = self.path.len();
-        self.standing_since.retain(|_, since| *since <= depth);
-        self.faults_used = mark.faults_used;
-        Ok(())
+        self.way.clone_from(&mark.way);
+        let depth = self.way.path.len();
+        self.standstill_since.retain(|_, since| *since <= depth);
+        Ok(true)
     }
 
-    /// Where memory cannot be put back, the way there is taken again from the start.
-    fn execute_again(&mut self, path: &[Choice]) -> Result<(), Failure> {
-        self.restart()?;
-        let session = self.session.as_mut().ok_or_else(gone)?;
-        for choice in path {
-            session.step_as(choice.thread, choice.alternative)?;
+    /// Ends the execution, and with it all marks in it.
+    fn give_up(&mut self) {
+        self.start = None;
+        self.checkpoints = None;
+        if let Some(session) = self.session.take() {
+            session.finish();
         }
-        Ok(())
     }
 
     fn mark_here(&mut self) -> Result<Option<Mark>, Failure> {
         if self.choice == CheckpointChoice::None {
             return Ok(None);
         }
-        let (checkpoints, session) = self.at_hand()?;
-        let Some(memory) = checkpoints.mark(session)? else {
+        let (checkpoints, session) = self.running()?;
+        let Some(execution) = checkpoints.mark(session)? else {
             return Ok(None);
         };
         Ok(Some(Mark {
-            memory,
-            rest: self.session.as_mut().ok_or_else(gone)?.snapshot()?,
-            last: self.last,
-            path: self.path.clone(),
-            faults_used: self.faults_used,
+            execution,
+            way: self.way.clone(),
         }))
     }
 }
 
 /// Where a thread stands, and before what, for people.
 fn place(session: &Session, thread: Tid) -> String {
-    let doing = session.next_step(thread);
-    match session.location(thread) {
+    let doing = session.explain().next_step(thread);
+    match session.explain().location(thread) {
         place if place.is_empty() => doing,
         place => format!("{place} ({doing})"),
     }
 }
 
-/// What a step touches that goes wrong: what it would have touched, unless more than its own call is concerned.
-fn fault_footprint(session: &Session, thread: Tid, alternative: Alternative) -> Footprint {
-    match alternative {
-        Alternative::Fault(Fault::Reset | Fault::NoMemory) => Footprint::global(),
-        Alternative::Fault(_) => session.footprint(thread).and_write(BUDGET),
-        Alternative::Rest => Footprint::default(),
-        // Time passes for all threads, and what comes from outside comes to all.
-        _ => Footprint::global(),
+/// What the environment can do: faults, if there may be any, and what else comes from outside.
+fn from_outside(session: &Session, faults: Option<&FaultPlan>) -> Vec<Candidate> {
+    let mut outside = faults.map_or_else(Vec::new, |plan| session.hazards().hazards(plan));
+    if session.arrivals().clients_may_wait() {
+        outside.push((ENVIRONMENT, Alternative::Later));
     }
+    if session.rests() {
+        outside.push((ENVIRONMENT, Alternative::Rest));
+    }
+    let candidate = |(thread, alternative): (Tid, Alternative)| {
+        let choice = Choice {
+            thread,
+            alternative: alternative.number(),
+        };
+        Candidate::new(
+            choice,
+            session.footprints().footprint_as(thread, Some(alternative)),
+        )
+    };
+    outside.into_iter().map(candidate).collect()
 }
 
 impl System for CheckSystem {
@@ -300,10 +305,11 @@ impl System for CheckSystem {
 
     fn reset(&mut self) -> Result<(), Failure> {
         // Marks of other states may still be in use, and belong to the process that is there.
-        if let Some(start) = self.start.take() {
-            let result = self.rewind(&start);
+        if let Some(start) = self.start.take()
+            && self.rewind(&start)?
+        {
             self.start = Some(start);
-            return result;
+            return Ok(());
         }
         self.restart()?;
         self.start = self.mark_here()?;
@@ -311,25 +317,25 @@ impl System for CheckSystem {
     }
 
     fn enabled(&mut self) -> Result<Menu, Failure> {
-        let last = self.last;
+        let last = self.way.last;
         let plan = &self.options.faults;
-        let may_fail = self.faults_used < plan.budget;
+        let may_fail = self.way.faults_used < plan.budget;
         let session = self.session.as_mut().ok_or_else(gone)?;
-        let enabled = session.enabled();
+        let enabled = session.movers().enabled();
         let has_peers = self.has_peers;
         let candidate = |tid: Tid| {
             let is_call = matches!(
                 session.model().thread(tid).pending,
                 Pending::Call(_) | Pending::Return(_)
             );
-            let site = session.site(tid).filter(|_| !(has_peers && is_call));
-            Candidate::new(Choice::of(tid), session.footprint(tid))
-                .placed(session.standing_at(tid).unwrap_or_default())
+            let site = session.explain().site(tid).filter(|_| !(has_peers && is_call));
+            Candidate::new(Choice::of(tid), session.footprints().footprint(tid))
+                .placed(session.explain().standing_at(tid).unwrap_or_default())
                 .at(site)
         };
         let running =
             last.filter(|tid| enabled.contains(tid) && session.model().thread(*tid).idle_yields == 0);
-        let live = session.scheduled_tids().into_iter();
+        let live = session.movers().scheduled().into_iter();
         let gone =
             matches!(session.end(), Some(end) if !matches!(end, End::Deadlock | End::Livelock | End::Idle));
         let blocked = live
@@ -339,7 +345,7 @@ impl System for CheckSystem {
         let mut choices: Vec<Candidate> = Vec::with_capacity(enabled.len());
         for &tid in &enabled {
             let first = candidate(tid);
-            let others = session.alternatives(tid).into_iter().skip(1);
+            let others = session.arrivals().alternatives(tid).into_iter().skip(1);
             let others = others.map(|alternative| {
                 let mut other = first.clone();
                 other.choice.alternative = alternative;
@@ -347,24 +353,9 @@ impl System for CheckSystem {
             });
             choices.extend([first.clone()].into_iter().chain(others));
         }
-        let mut outside = match may_fail {
-            true => session.hazards(plan),
-            false => Vec::new(),
-        };
-        if session.clients_may_wait() {
-            outside.push((ENVIRONMENT, Alternative::Later));
-        }
-        if session.rests() {
-            outside.push((ENVIRONMENT, Alternative::Rest));
-        }
+        let outside = from_outside(session, may_fail.then_some(plan));
         if !outside.is_empty() {
-            choices.extend(outside.into_iter().map(|(thread, alternative)| {
-                let choice = Choice {
-                    thread,
-                    alternative: alternative.number(),
-                };
-                Candidate::new(choice, fault_footprint(session, thread, alternative))
-            }));
+            choices.extend(outside);
             choices.sort_by_key(|candidate| candidate.choice);
         }
         let menu = Menu {
@@ -375,7 +366,7 @@ impl System for CheckSystem {
         };
         if let Some(profile) = &self.profile {
             let is_alone = session.model().is_alone();
-            profile.look(&menu, is_alone, |candidate| {
+            profile.count(&menu, is_alone, |candidate| {
                 place(session, candidate.choice.thread)
             });
         }
@@ -385,83 +376,65 @@ impl System for CheckSystem {
     fn step(&mut self, choice: Choice) -> Result<Report<Self>, Failure> {
         // What happens from outside leaves the thread running that was.
         if choice.thread != ENVIRONMENT {
-            self.last = Some(choice.thread);
+            self.way.last = Some(choice.thread);
         }
-        self.path.push(choice);
-        self.faults_used += u32::from(Alternative::is_fault(choice.alternative));
+        self.way.path.push_back(choice);
+        self.way.faults_used += u32::from(Alternative::is_fault(choice.alternative));
         let session = self.session.as_mut().ok_or_else(gone)?;
-        let time = session.model().clock.now();
-        let thread = choice.thread;
-        let (announced, in_silence) = match Alternative::of(choice.alternative) {
-            Some(Alternative::Plain | Alternative::Arrival(_)) => {
-                (session.footprint(thread), session.footprint_in_silence(thread))
-            }
-            Some(fault) => (fault_footprint(session, thread, fault), None),
-            None => (Footprint::global(), None),
-        };
-        let foreign = session.foreign_unlock(thread);
-        let is_alone = session.model().threads.len() == 1;
-        let at_rest = session.footprint_at_rest(thread);
-        let counted = session.counted_threads(thread);
-        let pending = session.model().threads.get(&thread).map(|thread| &thread.pending);
-        let is_thread_end = matches!(pending, Some(Pending::Call(call)) if call.sysno == Sysno::exit);
+        let announced = session.footprints().announce(choice.thread, choice.alternative);
+        let foreign = session.standstills().foreign_unlock(choice.thread);
         session.step_as(choice.thread, choice.alternative)?;
         self.look_for_standstills()?;
+        if self
+            .session
+            .as_ref()
+            .is_some_and(|session| session.movers().waits_for_time())
+        {
+            self.suspicions.waits_for_time();
+        }
         if let Some(unlock) = foreign {
             self.suspicions.unlocked(unlock);
         }
         let session = self.session.as_mut().ok_or_else(gone)?;
         let mut report = StepReport::running();
-        report.performed = in_silence.filter(|_| session.network().was_silent());
-        if let Some(at_rest) = at_rest.filter(|_| !session.residents_moved()) {
-            report.performed = Some(at_rest);
-        }
-        if let Some(joined) = session.and_joined(report.performed.clone().unwrap_or(announced.clone())) {
-            report.performed = Some(joined);
-        }
-        if session.model().clock.now() != time || session.took_memory() || session.residents_launched() {
-            // Time passed for everybody; memory is gone for everybody.
-            report.performed = Some(announced.clone().and_global());
-        }
-        let touched = report.performed.as_ref().unwrap_or(&announced);
-        if let Some(touched) = session.and_counted_out(thread, counted, touched) {
-            report.performed = Some(touched);
-        }
+        report.performed = session.footprints().performed(&announced);
         match session.end().cloned() {
             Some(end) => {
                 self.suspicions.left_behind(session.left_behind());
                 let (ending, violations) = self.judge.judge(session, &end, &self.options)?;
                 report.violations = violations;
                 report.end = Some(ending);
-                // The last thread that ends leaves nobody behind whom it would end too.
-                let is_last = is_alone && matches!(end, End::Exited(_)) && is_thread_end;
-                if !is_last && !matches!(end, End::Deadlock | End::Livelock | End::Idle) {
-                    report.performed = Some(announced.and_ending());
-                }
             }
-            None => report.violations.extend(self.judge.properties.standing(session)),
+            None => report
+                .violations
+                .extend(self.judge.properties.violated_now(session)),
         }
         Ok(report)
     }
 
     fn state_id(&mut self) -> Result<u128, Failure> {
-        let auxiliary = std::mem::take(&mut self.auxiliary);
+        let auxiliary = std::mem::take(&mut self.auxiliary.ranges);
         let first = self.options.config.pid;
-        let (checkpoints, session) = self.at_hand()?;
+        let (checkpoints, session) = self.running()?;
         let control = session.control_identity()?;
         let view = |session: &Session, process: Pid| {
             // The user's names are of the program that was started.
             let auxiliary = auxiliary.iter().filter(|_| process == first).cloned();
             View {
                 threads: session.thread_stacks(process),
-                exclude: session.own_ranges(process).into_iter().chain(auxiliary).collect(),
+                exclude: session
+                    .spaces()
+                    .own_ranges(process)
+                    .into_iter()
+                    .chain(auxiliary)
+                    .collect(),
                 ..View::default()
             }
         };
         let memory = checkpoints.identity(session, view);
-        self.auxiliary = auxiliary;
+        self.auxiliary.ranges = auxiliary;
         let memory = memory?;
-        Ok(control.rotate_left(1) ^ memory ^ u128::from(self.faults_used))
+        Ok(control.rotate_left(1) ^ memory ^ u128::from(self.way.faults_used))
     }
 
     fn describe(&mut self, choice: Choice) -> String {
@@ -470,7 +443,7 @@ impl System for CheckSystem {
             return format!("thread {thread}");
         };
         let is_new = session.model().thread(thread).pending == Pending::Start;
-        match session.location(thread) {
+        match session.explain().location(thread) {
             _ if is_new => format!("the start of thread {thread}"),
             place if place.is_empty() => format!("thread {thread}"),
             place => format!("{place} (thread {thread})"),
@@ -485,21 +458,21 @@ impl System for CheckSystem {
         Ok(mark)
     }
 
-    fn rewind(&mut self, mark: &Mark) -> Result<(), Failure> {
+    fn rewind(&mut self, mark: &Mark) -> Result<bool, Failure> {
         self.go_back(mark, |checkpoints, session| {
-            checkpoints.restore(session, &mark.memory, &mark.rest)
+            checkpoints.restore(session, &mark.execution)
         })
     }
 
-    fn rewind_last(&mut self, mark: Mark) -> Result<(), Failure> {
+    fn rewind_last(&mut self, mark: Mark) -> Result<bool, Failure> {
         self.go_back(&mark, |checkpoints, session| {
-            checkpoints.restore_last(session, &mark.memory, &mark.rest)
+            checkpoints.restore_last(session, &mark.execution)
         })
     }
 
     fn forget(&mut self, mark: Mark) {
         if let Some(checkpoints) = self.checkpoints.as_mut() {
-            checkpoints.forget(&mark.memory);
+            checkpoints.forget(&mark.execution);
         }
     }
 }

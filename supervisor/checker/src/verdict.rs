@@ -22,9 +22,6 @@ pub fn report(
     let mut notes: Vec<String> = result.plan.notes.iter().map(|note| (*note).to_owned()).collect();
     notes.extend(stages::note(result));
     notes.extend(coverage_note(result.coverage));
-    if result.outcomes.is_empty() && verdict == Verdict::Ok {
-        notes.push("no schedule ends: the program loops forever".to_owned());
-    }
     if counters.executions == 0 && verdict == Verdict::Incomplete {
         notes.push(format!(
             "no schedule ended within {} steps: raise the limits, cut paths with --max-depth, or sample whole schedules with --search walk",

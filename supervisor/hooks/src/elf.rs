@@ -123,18 +123,23 @@ impl<'a> Module<'a> {
         found
     }
 
-    /// The entry of glibc's `pthread_join`.
-    pub fn join_function(&self) -> Option<u64> {
+    /// The entries of glibc's `pthread_join` and `thrd_join`.
+    pub fn join_functions(&self) -> Vec<u64> {
         let is_libc = matches!(self.elf.soname, Some("libc.so.6" | "libpthread.so.0"));
         let (symbols, names) = match is_libc {
             true => (&self.elf.dynsyms, &self.elf.dynstrtab),
             false if self.is_static_glibc() => (&self.elf.syms, &self.elf.strtab),
-            false => return None,
+            false => return Vec::new(),
         };
-        symbols
+        let is_join = |name: &str| matches!(name, "pthread_join" | "thrd_join");
+        let mut found: Vec<u64> = symbols
             .iter()
-            .find(|symbol| symbol.st_value != 0 && names.get_at(symbol.st_name) == Some("pthread_join"))
+            .filter(|symbol| symbol.st_value != 0 && names.get_at(symbol.st_name).is_some_and(is_join))
             .map(|symbol| symbol.st_value)
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        found
     }
 
     /// Where glibc counts the threads that have not come to their end: the one that finds it is the last ends the process.

@@ -2,7 +2,7 @@
 //!
 //! Asked before the call is made, so only what is certain counts: a text is at least so long, and values that are scanned are there to be scanned.
 
-use super::GuestMemory;
+use super::ReadMemory;
 use super::library::{MOST, string};
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ pub struct Arguments<'m> {
     pub registers: [u64; 6],
     /// Where the seventh is.
     pub stack: u64,
-    pub memory: &'m dyn GuestMemory,
+    pub memory: &'m dyn ReadMemory,
 }
 
 impl Arguments<'_> {

@@ -1,7 +1,7 @@
 //! Where a thread can park without entering the kernel: code analysis for parking points.
 //!
 //! Everything here is pure. It works on the bytes of ELF files, on register values that the caller hands in and on a
-//! [`GuestMemory`] reader; nothing traces a process or writes to one. The supervisor does that with what it gets from here:
+//! [`ReadMemory`] reader; nothing traces a process or writes to one. The supervisor does that with what it gets from here:
 //!
 //! * [`scan_module`] (or [`PlanCache`], which remembers) lists the [`Site`]s of one module: the instructions that must be
 //!   hooked for a given [`Preempt`] mode.
@@ -40,8 +40,8 @@ pub use library::{LibraryEntries, LibraryFn, filled};
 pub use locks::{Blocked, mutex_holder, plain_mutex_holder, would_block};
 pub use operand::{Access, Accesses, GpRegs, Gpr, MemoryOperand, Segment};
 pub use scan::{scan_bytes, scan_module};
-pub use scratch::{Evicted, Placement, ScratchArea, ScratchError, ScratchLayout};
-pub use sync::{GuestMemory, OnLock, Streams, SyncFn, SyncOp, Timeout, library_object, sync_op};
+pub use scratch::{Evicted, PAGE, Placement, ScratchArea, ScratchError, ScratchLayout};
+pub use sync::{OnLock, ReadMemory, Streams, SyncFn, SyncOp, Timeout, library_object, sync_op};
 pub use watched::{Place, Watched};
 
 use std::path::PathBuf;

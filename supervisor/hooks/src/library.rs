@@ -4,7 +4,7 @@
 //! memory: where relocations have put their addresses.
 
 use super::formats::{Arguments, printed, scanned};
-use super::{GuestMemory, SyncFn};
+use super::{ReadMemory, SyncFn};
 use goblin::elf::Elf;
 use goblin::elf::reloc::{R_X86_64_64, R_X86_64_GLOB_DAT, R_X86_64_IRELATIVE, R_X86_64_JUMP_SLOT};
 use goblin::elf::sym::STT_GNU_IFUNC;
@@ -29,6 +29,18 @@ enum Length {
     Common(usize, Option<usize>),
     /// Behind the string at this place, as many as the string has that is this argument.
     AppendedFrom(usize),
+    /// The same, but not more than that argument says, and an end.
+    AppendedAtMost(usize, usize),
+    /// An array: so many elements of such a size, if there are two to be compared.
+    Elements(usize, usize),
+    /// Up to the byte that is this argument, but not more than that argument says.
+    UpTo(usize, usize),
+    /// What may be part of a number, and the first byte that is not.
+    Number,
+    /// The first byte, if it has room for one by this argument. How many follow is not known.
+    First(usize),
+    /// The byte that says whether a local static variable of C++ is initialised.
+    Guard,
     /// What `malloc` gave.
     Block,
     /// What is printed by the format that is this argument, with its end, but not more than that argument says.
@@ -101,6 +113,18 @@ library_functions! {
     StrncpyChk = "__strncpy_chk" [writes(0, Length::Arg(2)), reads(1, Length::StringAtMost(2))],
     Strcat = "strcat" [writes(0, Length::AppendedFrom(1)), reads(0, Length::String), reads(1, Length::String)],
     StrcatChk = "__strcat_chk" [writes(0, Length::AppendedFrom(1)), reads(0, Length::String), reads(1, Length::String)],
+    Strncat = "strncat" [writes(0, Length::AppendedAtMost(1, 2)), reads(0, Length::String), reads(1, Length::StringAtMost(2))],
+    Strndup = "strndup" [reads(0, Length::StringAtMost(1))],
+    Memchr = "memchr" [reads(0, Length::UpTo(1, 2))],
+    Atoi = "atoi" [reads(0, Length::Number)],
+    Atol = "atol" [reads(0, Length::Number)],
+    Atof = "atof" [reads(0, Length::Number)],
+    Strtol = "strtol" [reads(0, Length::Number)],
+    Strtoul = "strtoul" [reads(0, Length::Number)],
+    Strtod = "strtod" [reads(0, Length::Number)],
+    Qsort = "qsort" [reads(0, Length::Elements(1, 2)), writes(0, Length::Elements(1, 2))],
+    QsortR = "qsort_r" [reads(0, Length::Elements(1, 2)), writes(0, Length::Elements(1, 2))],
+    Vsnprintf = "vsnprintf" [writes(0, Length::First(1))],
     Strcmp = "strcmp" [reads(0, Length::Common(1, None)), reads(1, Length::Common(0, None))],
     Strncmp = "strncmp" [reads(0, Length::Common(1, Some(2))), reads(1, Length::Common(0, Some(2)))],
     Strcasecmp = "strcasecmp" [reads(0, Length::String), reads(1, Length::String)],
@@ -116,13 +140,16 @@ library_functions! {
     Sscanf = "sscanf" [reads(0, Length::String)],
     Isoc99Sscanf = "__isoc99_sscanf" [reads(0, Length::String)],
     Isoc23Sscanf = "__isoc23_sscanf" [reads(0, Length::String)],
+    GuardAcquire = "__cxa_guard_acquire" [reads(0, Length::Guard)],
+    GuardRelease = "__cxa_guard_release" [writes(0, Length::Guard)],
     Free = "free" [writes(0, Length::Block)],
     Realloc = "realloc" [writes(0, Length::Block)],
+    Reallocarray = "reallocarray" [writes(0, Length::Block)],
 }
 
 impl LibraryFn {
     /// What a call with these arguments accesses, and whether it writes that. Further arguments are on the stack, at `stack`.
-    pub fn spans(self, args: [u64; 6], stack: u64, memory: &dyn GuestMemory) -> Vec<(Range<u64>, bool)> {
+    pub fn spans(self, args: [u64; 6], stack: u64, memory: &dyn ReadMemory) -> Vec<(Range<u64>, bool)> {
         let all = Arguments {
             registers: args,
             stack,
@@ -137,6 +164,23 @@ impl LibraryFn {
                 Length::StringAtMost(arg) => (0, text(effect.arg, args[arg].min(MOST))),
                 Length::StringOf(arg) => (0, text(arg, MOST)),
                 Length::AppendedFrom(arg) => (text(effect.arg, MOST).saturating_sub(1), text(arg, MOST)),
+                Length::AppendedAtMost(arg, most) => {
+                    let appended = text(arg, args[most].min(MOST));
+                    let has_end = appended > 0 && string(args[arg], appended, memory).last() == Some(&0);
+                    let skipped = text(effect.arg, MOST).saturating_sub(1);
+                    (skipped, appended + u64::from(!has_end))
+                }
+                Length::Elements(count, size) if args[count] > 1 => {
+                    (0, args[count].saturating_mul(args[size]).min(MOST))
+                }
+                Length::Elements(..) => (0, 0),
+                Length::UpTo(byte, most) => {
+                    let most = args[most].min(MOST);
+                    (0, up_to(start, args[byte] as u8, most, memory))
+                }
+                Length::Number => (0, number(&string(start, MOST, memory))),
+                Length::First(room) => (0, args[room].min(1)),
+                Length::Guard => (0, 1),
                 Length::Common(other, most) => {
                     let most = most.map_or(MOST, |arg| args[arg].min(MOST));
                     let (ours, theirs) = (string(start, most, memory), string(args[other], most, memory));
@@ -170,14 +214,27 @@ impl LibraryFn {
             .collect()
     }
 
-    /// Does the memory belong to nobody after the call?
-    pub fn frees(self) -> bool {
-        self == LibraryFn::Free
+    /// Is it an atomic operation on what it accesses?
+    pub fn is_atomic(self) -> bool {
+        matches!(self, LibraryFn::GuardAcquire | LibraryFn::GuardRelease)
     }
 
-    /// May the memory be given to somebody else after the call, or be moved?
-    pub fn gives_back(self) -> bool {
-        matches!(self, LibraryFn::Free | LibraryFn::Realloc)
+    /// Does the memory belong to nobody after the call, where it is not moved?
+    pub fn frees(self) -> bool {
+        matches!(
+            self,
+            LibraryFn::Free | LibraryFn::Realloc | LibraryFn::Reallocarray
+        )
+    }
+
+    /// How many bytes the block is to have from now on, wherever it will be; `None` if there is none afterwards.
+    pub fn moved_size(self, args: [u64; 6]) -> Option<u64> {
+        let size = match self {
+            LibraryFn::Realloc => args[1],
+            LibraryFn::Reallocarray => args[1].saturating_mul(args[2]),
+            _ => 0,
+        };
+        (size != 0).then_some(size)
     }
 }
 
@@ -186,7 +243,7 @@ pub fn filled(
     function: SyncFn,
     args: [u64; 6],
     stack: u64,
-    memory: &dyn GuestMemory,
+    memory: &dyn ReadMemory,
 ) -> Vec<(Range<u64>, bool)> {
     let all = Arguments {
         registers: args,
@@ -216,7 +273,7 @@ pub fn filled(
 }
 
 /// What a stream of glibc's has in its buffer, at most so much. Its second and third word are the beginning and the end of that.
-fn buffered(stream: u64, most: u64, memory: &dyn GuestMemory) -> Vec<u8> {
+fn buffered(stream: u64, most: u64, memory: &dyn ReadMemory) -> Vec<u8> {
     let word = |place: u64| memory.read_u64(stream.wrapping_add(place)).unwrap_or(0);
     let (start, end) = (word(8), word(16));
     let mut bytes = vec![0; end.saturating_sub(start).min(most).min(MOST) as usize];
@@ -226,8 +283,25 @@ fn buffered(stream: u64, most: u64, memory: &dyn GuestMemory) -> Vec<u8> {
     }
 }
 
+/// How many bytes there are up to this one, with it, as far as they can be read.
+fn up_to(start: u64, byte: u8, most: u64, memory: &dyn ReadMemory) -> u64 {
+    let mut piece = [0];
+    let mut bytes =
+        (0..most).map_while(|at| memory.read(start.wrapping_add(at), &mut piece).map(|()| piece[0]));
+    let before = bytes.by_ref().take_while(|found| *found != byte).count() as u64;
+    (before + 1).min(most)
+}
+
+/// How much of a string is looked at for a number: space, what may be part of one in any base, and the byte that ends it.
+fn number(text: &[u8]) -> u64 {
+    let space = text.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    let is_part = |byte: &&u8| matches!(byte, b'+' | b'-' | b'.' | b'0'..=b'9');
+    let digits = text[space..].iter().take_while(is_part).count();
+    (space + digits + 1).min(text.len()) as u64
+}
+
 /// The bytes of a string with its end, as far as they can be read.
-pub(super) fn string(address: u64, most: u64, memory: &dyn GuestMemory) -> Vec<u8> {
+pub(super) fn string(address: u64, most: u64, memory: &dyn ReadMemory) -> Vec<u8> {
     const PIECE: u64 = 64;
     let mut bytes = Vec::new();
     let mut at = address;
@@ -249,7 +323,7 @@ pub(super) fn string(address: u64, most: u64, memory: &dyn GuestMemory) -> Vec<u
 }
 
 /// Bytes that the program may use of a block of glibc's allocator: the size is in the word before it, with three flags.
-fn block_size(block: u64, memory: &dyn GuestMemory) -> Option<u64> {
+fn block_size(block: u64, memory: &dyn ReadMemory) -> Option<u64> {
     const IS_MAPPED: u64 = 2;
     const SMALLEST: u64 = 32;
     let header = memory.read_u64(block.checked_sub(8)?)?;

@@ -7,12 +7,13 @@
 //! would hide behaviour. A call that is let go although it must wait is harmless, it blocks in its futex call. So whenever memory
 //! cannot be read or a state is odd the answer is [`Blocked::No`].
 
-use super::sync::{GuestMemory, SyncFn, SyncOp};
+use super::sync::{ReadMemory, SyncFn, SyncOp};
 
 /// Why a call cannot go ahead, or that it can.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Blocked {
     /// It can, or it does something before it waits.
+    #[default]
     No,
     /// A thread holds the lock; the caller's own tid where it locks a plain mutex twice, which no one can ever end.
     HeldBy(u32),
@@ -30,7 +31,7 @@ pub enum Blocked {
 ///
 /// For timed calls the answer says whether it would *wait*: giving up at the timeout is another choice, which the caller adds.
 /// Condition variables and barriers always change something before they wait, so they never block at entry: the futex call decides.
-pub fn would_block(op: &SyncOp, tid: u32, memory: &dyn GuestMemory) -> Blocked {
+pub fn would_block(op: &SyncOp, tid: u32, memory: &dyn ReadMemory) -> Blocked {
     use SyncFn::*;
     if op.timeout.is_some_and(|timeout| timeout.is_invalid(memory)) {
         return Blocked::No;
@@ -57,7 +58,7 @@ const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 /// on the flags: 0/1/2 for an ordinary mutex; the owner's tid with kernel bits for robust and priority-inheriting ones (the kernel
 /// must find the owner there); the ceiling in the upper 13 bits and 0/1/2 below for priority-protected ones. Bits 8 and 9
 /// are about lock elision and mean nothing here.
-fn mutex(address: u64, tid: u32, memory: &dyn GuestMemory) -> Option<Blocked> {
+fn mutex(address: u64, tid: u32, memory: &dyn ReadMemory) -> Option<Blocked> {
     const LOCK: usize = 0;
     const OWNER: usize = 8;
     const KIND: usize = 16;
@@ -98,7 +99,7 @@ fn mutex(address: u64, tid: u32, memory: &dyn GuestMemory) -> Option<Blocked> {
 }
 
 /// Who holds a mutex, if anybody is recorded.
-pub fn mutex_holder(address: u64, memory: &dyn GuestMemory) -> Option<u32> {
+pub fn mutex_holder(address: u64, memory: &dyn ReadMemory) -> Option<u32> {
     // Nobody has this number, so whoever holds it is another.
     match mutex(address, u32::MAX, memory)? {
         Blocked::HeldBy(owner) => Some(owner),
@@ -107,7 +108,7 @@ pub fn mutex_holder(address: u64, memory: &dyn GuestMemory) -> Option<u32> {
 }
 
 /// The same for a mutex that anybody can unlock: glibc tells others only of recursive, error-checking and robust ones.
-pub fn plain_mutex_holder(address: u64, memory: &dyn GuestMemory) -> Option<u32> {
+pub fn plain_mutex_holder(address: u64, memory: &dyn ReadMemory) -> Option<u32> {
     const KIND: u64 = 16;
     const ADAPTIVE: u32 = 3;
     /// Type and flags, but for those of lock elision.
@@ -141,7 +142,7 @@ impl Rwlock {
     const PREFER_READER: u32 = 0;
     const PREFER_WRITER_NONRECURSIVE: u32 = 2;
 
-    fn read(address: u64, memory: &dyn GuestMemory) -> Option<Rwlock> {
+    fn read(address: u64, memory: &dyn ReadMemory) -> Option<Rwlock> {
         let word = |offset: u64| memory.read_u32(address.wrapping_add(offset));
         Some(Rwlock {
             readers: word(0)?,
@@ -175,7 +176,7 @@ impl Rwlock {
 /// A reader enters at once in a read phase, and starts one itself in a write phase that no writer owns. It waits for a writer that
 /// owns a write phase, and, where writers are preferred, behind a writer that waits for readers. A thread that reads what it
 /// holds for writing gets `EDEADLK`.
-fn rwlock_read(address: u64, tid: u32, memory: &dyn GuestMemory) -> Option<Blocked> {
+fn rwlock_read(address: u64, tid: u32, memory: &dyn ReadMemory) -> Option<Blocked> {
     let lock = Rwlock::read(address, memory)?;
     let prefers_writers = lock.kind == Rwlock::PREFER_WRITER_NONRECURSIVE;
     Some(if lock.cur_writer == tid {
@@ -194,7 +195,7 @@ fn rwlock_read(address: u64, tid: u32, memory: &dyn GuestMemory) -> Option<Block
 /// Becoming primary writer keeps new readers out if the lock prefers writers: others can see that (a thread that reads twice
 /// deadlocks in between), so such a call is let go and waits in its futex call. For the other kinds it changes nothing for
 /// anybody, and the call is held back while readers hold the lock.
-fn rwlock_write(address: u64, tid: u32, memory: &dyn GuestMemory) -> Option<Blocked> {
+fn rwlock_write(address: u64, tid: u32, memory: &dyn ReadMemory) -> Option<Blocked> {
     let lock = Rwlock::read(address, memory)?;
     let is_handed_over = lock.kind != Rwlock::PREFER_READER && lock.writers & Rwlock::WRITER_HANDOVER != 0;
     Some(if lock.cur_writer == tid || is_handed_over {
@@ -215,13 +216,13 @@ fn rwlock_write(address: u64, tid: u32, memory: &dyn GuestMemory) -> Option<Bloc
 
 /// `pthread_spinlock_t` is an `int`: 1 is free. Locking decrements it and has the lock if the result is 0; a locked one is 0
 /// or, with threads spinning, negative. (`lock decl (%rdi)` and `movl $1,(%rdi)` in glibc's x86-64 code.)
-fn spin(address: u64, memory: &dyn GuestMemory) -> Option<Blocked> {
+fn spin(address: u64, memory: &dyn ReadMemory) -> Option<Blocked> {
     let value = memory.read_u32(address)? as i32;
     Some(if value > 0 { Blocked::No } else { Blocked::Held })
 }
 
 /// `struct new_sem` keeps the value in the low half of a 64-bit word, the number of waiters in the high half.
-fn semaphore(address: u64, memory: &dyn GuestMemory) -> Option<Blocked> {
+fn semaphore(address: u64, memory: &dyn ReadMemory) -> Option<Blocked> {
     let value = memory.read_u64(address)? as u32;
     Some(if value == 0 { Blocked::Zero } else { Blocked::No })
 }

@@ -67,7 +67,7 @@ pub fn scan_bytes(bytes: &[u8], role: ModuleRole, mode: Preempt) -> Result<Modul
     }
     plan.sites.extend(sync.into_iter().map(|(_, site)| site));
     if mode == Preempt::Memory {
-        plan.sites.extend(join_site(&module));
+        plan.sites.extend(join_sites(&module));
     }
     if matches!(mode, Preempt::Memory | Preempt::Auto) {
         plan.library = LibraryEntries::of(&module.elf);
@@ -101,8 +101,11 @@ fn sync_sites(module: &Module) -> Vec<(Range<u64>, Site)> {
     module.sync_functions().into_iter().filter_map(entry).collect()
 }
 
-fn join_site(module: &Module) -> Option<Site> {
-    entry_site(module, module.join_function()?, SiteKind::Join)
+fn join_sites(module: &Module) -> Vec<Site> {
+    let entries = module.join_functions().into_iter();
+    entries
+        .filter_map(|entry| entry_site(module, entry, SiteKind::Join))
+        .collect()
 }
 
 /// The first instruction of a function.

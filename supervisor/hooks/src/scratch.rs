@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use super::displace::{DisplaceError, displace};
 
-const PAGE: u64 = 0x1000;
+/// Bytes in a page of memory.
+pub const PAGE: u64 = 0x1000;
 /// `vm.mmap_min_addr` as distributions set it.
 const LOWEST: u64 = 0x1_0000;
 /// End of user space, less a page that is never mapped.
@@ -31,6 +32,9 @@ const NEAR_LIBRARIES: u64 = 0x7fff_e000_0000;
 /// Areas are handed out in units of this size, so that small modules share one.
 const AREA_UNIT: u64 = 0x10_0000;
 const SLOT_ALIGN: u64 = 16;
+/// The beginning of an area, whose address can be guessed, cannot be accessed: a program that jumps there finds nothing, as natively. (A slot that it jumped to would
+/// execute an instruction of its own, which is no way out, but may lead anywhere in its code.)
+const GUARD: u64 = PAGE;
 /// Room to plan for per site: a displaced instruction of up to 15 bytes and a near jump back, aligned.
 const BYTES_PER_SITE: u64 = 32;
 
@@ -56,7 +60,7 @@ pub enum ScratchError {
 /// An address range to map, executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScratchArea {
-    /// Page-aligned.
+    /// Page-aligned. Nobody else may have any of it.
     pub range: Range<u64>,
     /// Every address that a slot here must reach: the modules it was reserved for.
     served: Range<u64>,
@@ -69,6 +73,11 @@ pub struct ScratchArea {
 }
 
 impl ScratchArea {
+    /// The part that holds displaced instructions. The rest must be mapped, too, but nobody may access it.
+    pub fn slots(&self) -> Range<u64> {
+        self.range.start + GUARD..self.range.end
+    }
+
     fn can_serve(&self, module: &Range<u64>) -> bool {
         let served = union(&self.served, module);
         is_in_reach(&self.range, &served)
@@ -130,7 +139,8 @@ impl ScratchLayout {
     ) -> Result<Option<ScratchArea>, ScratchError> {
         let bytes = (sites as u64).saturating_mul(BYTES_PER_SITE);
         let fits = |area: &&mut ScratchArea| {
-            area.can_serve(&module) && area.promised + bytes <= area.range.end - area.range.start
+            let slots = area.slots();
+            area.can_serve(&module) && area.promised + bytes <= slots.end - slots.start
         };
         if let Some(area) = self.areas.iter_mut().find(fits) {
             area.promised += bytes;
@@ -139,13 +149,13 @@ impl ScratchLayout {
         }
         let mut occupied: Vec<Range<u64>> = mapped.to_vec();
         occupied.extend(self.areas.iter().map(|area| area.range.clone()));
-        let range = choose(&module, bytes, &occupied).ok_or(ScratchError::NoSpace {
+        let range = choose(&module, bytes.saturating_add(GUARD), &occupied).ok_or(ScratchError::NoSpace {
             bytes: round_up(bytes, PAGE),
             module: module.start,
         })?;
         let slots = Arc::default();
         let area = ScratchArea {
-            next: range.start,
+            next: range.start + GUARD,
             range,
             served: module,
             promised: bytes,

@@ -1,15 +1,17 @@
 //! The pthread functions of glibc, and what a call of one means.
 //!
-//! glibc's C11 functions (`mtx_*`, `cnd_*`) call the exported entries of their pthread counterparts (seen in the
-//! disassembly of glibc 2.36), so they need no hooks of their own. Neither does `pthread_join`: it waits by futex, and whether it finds the
+//! glibc's C11 functions (`mtx_*`, `cnd_*`, `call_once`) work on the same objects and take them in the same place; they go by the names of their pthread
+//! counterparts, which they call, and which do not park when the C library calls them. `pthread_join` needs no hook: it waits by futex, and whether it finds the
 //! thread ended or waits for it first leads to the same state.
 //!
 //! Functions with hidden shared state that shows in what a program does (streams and their buffers, random numbers, the environment) are parking
 //! points too: their own locks are not, and without them the order of two calls would be nobody's choice. `malloc` is none: which address
 //! it gives may depend on the schedule, but no program may depend on that, and its locks are never held across a parking point.
 
+use std::ops::Range;
+
 /// Reads the memory of the guest.
-pub trait GuestMemory {
+pub trait ReadMemory {
     /// Fills `buffer` from `address`, or returns `None` if any byte of it cannot be read.
     fn read(&self, address: u64, buffer: &mut [u8]) -> Option<()>;
 
@@ -28,7 +30,7 @@ pub trait GuestMemory {
     }
 }
 
-impl<F: Fn(u64, &mut [u8]) -> Option<()>> GuestMemory for F {
+impl<F: Fn(u64, &mut [u8]) -> Option<()>> ReadMemory for F {
     fn read(&self, address: u64, buffer: &mut [u8]) -> Option<()> {
         self(address, buffer)
     }
@@ -141,12 +143,16 @@ sync_functions! {
     Unsetenv = "unsetenv",
     Putenv = "putenv",
     Clearenv = "clearenv",
+    Strtok = "strtok",
 }
 
 /// Where the C library keeps state that has no address of its own for us. Low addresses, where nothing is ever mapped.
 const RANDOM_STATE: u64 = 0x10;
 const RANDOM48_STATE: u64 = 0x18;
 const ENVIRONMENT: u64 = 0x20;
+const TOKENS: u64 = 0x28;
+/// No address up to here is one of the program's.
+const HIDDEN: u64 = TOKENS;
 
 /// Where the standard streams are, of which functions like `printf` do not tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -163,6 +169,7 @@ pub fn library_object(address: u64, streams: Streams) -> Option<&'static str> {
         0 => Some("everything"),
         RANDOM_STATE | RANDOM48_STATE => Some("random numbers"),
         ENVIRONMENT => Some("environment"),
+        TOKENS => Some("strtok's string"),
         _ if address == streams.stdin => Some("stdin"),
         _ if address == streams.stdout => Some("stdout"),
         _ => None,
@@ -176,7 +183,18 @@ impl SyncFn {
         if matches!(symbol, "_exit" | "_Exit" | "__GI_exit") {
             return None;
         }
-        let name = symbol.trim_start_matches('_');
+        let name = match symbol.trim_start_matches('_') {
+            "mtx_lock" => "pthread_mutex_lock",
+            "mtx_trylock" => "pthread_mutex_trylock",
+            "mtx_timedlock" => "pthread_mutex_timedlock",
+            "mtx_unlock" => "pthread_mutex_unlock",
+            "cnd_wait" => "pthread_cond_wait",
+            "cnd_timedwait" => "pthread_cond_timedwait",
+            "cnd_signal" => "pthread_cond_signal",
+            "cnd_broadcast" => "pthread_cond_broadcast",
+            "call_once" => "pthread_once",
+            name => name,
+        };
         // `__new_sem_wait` and the like are the current versions of the semaphore functions in a static executable.
         let name = name
             .strip_prefix("new_")
@@ -203,6 +221,7 @@ impl SyncFn {
             Fwrite | FwriteUnlocked | Fread | FreadUnlocked | Getdelim => args[3],
             Rand | Srand | Random => RANDOM_STATE,
             Drand48 | Lrand48 | Mrand48 | Srand48 => RANDOM48_STATE,
+            Strtok => TOKENS,
             Getenv | SecureGetenv | Setenv | Unsetenv | Putenv | Clearenv => ENVIRONMENT,
             Fprintf | FprintfChk | Vfprintf | VfprintfChk | Overflow | Fclose | Setvbuf | Fseek | Fseeko
             | Rewind | Ftell | Ftello | Flockfile | Ftrylockfile | Funlockfile | Fscanf | Fgetc
@@ -224,6 +243,31 @@ impl SyncFn {
             CondWait | CondTimedwait | CondClockwait => OnLock::ReleasesAndRetakes,
             _ => OnLock::Nothing,
         }
+    }
+
+    /// Bytes of what it works on, in the memory of the program or of a stream.
+    fn width(self) -> u64 {
+        use SyncFn::*;
+        const STREAM: u64 = 216;
+        match self {
+            MutexLock | MutexTrylock | MutexTimedlock | MutexClocklock | MutexUnlock => 40,
+            RwlockRdlock | RwlockTryrdlock | RwlockTimedrdlock | RwlockClockrdlock | RwlockWrlock
+            | RwlockTrywrlock | RwlockTimedwrlock | RwlockClockwrlock | RwlockUnlock => 56,
+            SpinLock | SpinTrylock | SpinUnlock | Once => 4,
+            CondWait | CondTimedwait | CondClockwait | CondSignal | CondBroadcast => 48,
+            SemWait | SemTrywait | SemTimedwait | SemClockwait | SemPost | BarrierWait => 32,
+            _ => STREAM,
+        }
+    }
+
+    /// Functions by which threads wait for what another one does, and tell it.
+    pub fn waits_for_others(self) -> bool {
+        use SyncFn::*;
+        let is_other = matches!(
+            self,
+            SemWait | SemTrywait | SemTimedwait | SemClockwait | SemPost | BarrierWait | Once
+        );
+        is_other || self.is_cond()
     }
 
     /// Whether it changes nothing that another call could notice.
@@ -275,13 +319,27 @@ pub struct SyncOp {
     pub timeout: Option<Timeout>,
 }
 
+impl SyncOp {
+    /// The memory of what it works on, which must not have been freed.
+    pub fn memory(&self) -> impl Iterator<Item = Range<u64>> + use<> {
+        const MUTEX: u64 = 40;
+        let object = (self.object, self.function.width());
+        let mutex = self.mutex.map(|mutex| (mutex, MUTEX));
+        [Some(object), mutex]
+            .into_iter()
+            .flatten()
+            .filter(|(start, _)| *start > HIDDEN)
+            .map(|(start, width)| start..start.saturating_add(width))
+    }
+}
+
 const CLOCK_REALTIME: u32 = 0;
 const CLOCK_MONOTONIC: u32 = 1;
 
 /// Decodes a call at the entry of `function`; `args` are `rdi, rsi, rdx, rcx, r8, r9`.
 ///
 /// Timed calls without a clock argument mean `CLOCK_REALTIME`, but for `pthread_cond_timedwait` the clock is an attribute of the object.
-pub fn sync_op(function: SyncFn, args: [u64; 6], streams: Streams, memory: &dyn GuestMemory) -> SyncOp {
+pub fn sync_op(function: SyncFn, args: [u64; 6], streams: Streams, memory: &dyn ReadMemory) -> SyncOp {
     use SyncFn::*;
     let timeout = match function {
         MutexTimedlock | RwlockTimedrdlock | RwlockTimedwrlock | SemTimedwait => {
@@ -305,7 +363,7 @@ pub fn sync_op(function: SyncFn, args: [u64; 6], streams: Streams, memory: &dyn 
 
 /// `struct __pthread_cond_s` keeps its flags in `__wrefs`, behind `__wseq`, `__g1_start` (8 bytes each), `__g_refs`,
 /// `__g_size` (two words each) and `__g1_orig_size`: offset 36. Bit 1 is `__PTHREAD_COND_CLOCK_MONOTONIC_MASK`.
-fn cond_clock(cond: u64, memory: &dyn GuestMemory) -> u32 {
+fn cond_clock(cond: u64, memory: &dyn ReadMemory) -> u32 {
     const WREFS: u64 = 36;
     const CLOCK_MONOTONIC_MASK: u32 = 2;
     match memory.read_u32(cond.wrapping_add(WREFS)) {
@@ -316,7 +374,7 @@ fn cond_clock(cond: u64, memory: &dyn GuestMemory) -> u32 {
 
 impl Timeout {
     /// Whether glibc would return `EINVAL` for it instead of waiting.
-    pub fn is_invalid(&self, memory: &dyn GuestMemory) -> bool {
+    pub fn is_invalid(&self, memory: &dyn ReadMemory) -> bool {
         const TV_NSEC: u64 = 8;
         let nanoseconds = memory.read_u64(self.address.wrapping_add(TV_NSEC));
         self.clock > CLOCK_MONOTONIC || nanoseconds.is_some_and(|value| value >= 1_000_000_000)

@@ -12,7 +12,7 @@ struct Dump {
     timespec: [u8; 16],
 }
 
-impl GuestMemory for Dump {
+impl ReadMemory for Dump {
     fn read(&self, address: u64, buffer: &mut [u8]) -> Option<()> {
         let (base, bytes) = if address >= TIMESPEC {
             (TIMESPEC, &self.timespec[..])

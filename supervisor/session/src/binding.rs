@@ -7,19 +7,13 @@
 //! dynamic section, in memory, before the dynamic linker reads it. There is room for it in what linkers leave for such changes, or it is left as it is.
 
 use super::Session;
+use crate::elf::segments;
 use failure::Failure;
-use std::fs::File;
+use goblin::elf::dynamic::dyn64::SIZEOF_DYN;
+use goblin::elf::dynamic::{DT_BIND_NOW, DT_NULL};
+use goblin::elf::program_header::{PT_DYNAMIC, PT_INTERP};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
-
-const PT_DYNAMIC: u32 = 2;
-const PT_INTERP: u32 = 3;
-const DT_NULL: u64 = 0;
-const DT_BIND_NOW: u64 = 24;
-/// Tag and value.
-const ENTRY: usize = 16;
-const PROGRAM_HEADER: usize = 56;
 
 /// Where in its file the dynamic section of a module is.
 struct Dynamic {
@@ -48,7 +42,7 @@ impl Session {
         }
         let start = address + (dynamic.offsets.start - offset);
         let mut section = vec![0; (dynamic.offsets.end - dynamic.offsets.start) as usize];
-        let memory = self.task()?.memory();
+        let memory = self.spaces.task()?.memory();
         if memory.read(start, &mut section).is_err() {
             return Ok(());
         }
@@ -61,44 +55,24 @@ impl Session {
 
 /// Where one more entry can be, so that the end of the section is still marked.
 fn room(section: &[u8]) -> Option<usize> {
-    let mut tags = section
-        .chunks_exact(ENTRY)
-        .map(|entry| number(entry, 0))
-        .enumerate();
+    let (entries, _) = section.as_chunks::<SIZEOF_DYN>();
+    let tag = |entry: &[u8; SIZEOF_DYN]| entry.first_chunk().map(|tag| u64::from_le_bytes(*tag));
+    let mut tags = entries.iter().filter_map(tag).enumerate();
     let (last, _) = tags.find(|&(_, tag)| tag == DT_NULL)?;
     let (_, next) = tags.next()?;
-    (next == DT_NULL).then_some(last * ENTRY)
+    (next == DT_NULL).then_some(last * SIZEOF_DYN)
 }
 
 /// Out of the file itself; `None` if it is no ELF file that we can read, or has no such section.
 fn dynamic_section(path: &Path) -> Option<Dynamic> {
-    let file = File::open(path).ok()?;
-    let mut header = [0; 64];
-    file.read_exact_at(&mut header, 0).ok()?;
-    // 64 bits, little endian: anything else cannot run here.
-    if header[..6] != *b"\x7fELF\x02\x01" || usize::from(header[54]) != PROGRAM_HEADER {
-        return None;
-    }
-    let count = usize::from(u16::from_le_bytes([header[56], header[57]]));
-    let mut table = vec![0; count * PROGRAM_HEADER];
-    file.read_exact_at(&mut table, number(&header, 32)).ok()?;
-    let find = |kind: u32| {
-        let mut headers = table.chunks_exact(PROGRAM_HEADER);
-        headers.find(|entry| entry[..4] == kind.to_le_bytes())
-    };
+    let segments = segments(path)?;
+    let find = |kind: u32| segments.iter().find(|segment| segment.p_type == kind);
     let found = find(PT_DYNAMIC)?;
-    let (start, len) = (number(found, 8), number(found, 32));
     // Nobody has that many entries.
-    (len <= 1 << 16).then(|| Dynamic {
-        offsets: start..start.saturating_add(len),
+    (found.p_filesz <= 1 << 16).then(|| Dynamic {
+        offsets: found.p_offset..found.p_offset.saturating_add(found.p_filesz),
         is_dynamic_program: find(PT_INTERP).is_some(),
     })
-}
-
-fn number(bytes: &[u8], at: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(word)
 }
 
 #[cfg(test)]
@@ -113,7 +87,7 @@ mod tests {
 
     #[test]
     fn an_entry_fits_where_two_mark_the_end() {
-        assert_eq!(room(&section(&[1, 5, 0, 0, 0])), Some(2 * ENTRY));
+        assert_eq!(room(&section(&[1, 5, 0, 0, 0])), Some(2 * SIZEOF_DYN));
         assert_eq!(room(&section(&[1, 5, 0])), None);
         assert_eq!(room(&section(&[1, 5])), None);
         assert_eq!(room(&[]), None);

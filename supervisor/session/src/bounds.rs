@@ -69,15 +69,16 @@ impl Session {
 
     fn computes(&mut self, tid: Tid) -> String {
         if let Some(regs) = self
-            .space
+            .spaces
+            .here
             .task
             .as_ref()
             .and_then(|task| task.regs().ok())
             .copied()
         {
-            self.context(tid).regs = regs;
+            self.threads.at(tid).regs = regs;
         }
-        let place = self.location(tid);
+        let place = self.explain().location(tid);
         let place = if place.is_empty() {
             place
         } else {

@@ -1,5 +1,6 @@
 //! System calls: the model decides, the session carries out.
 
+use super::guard::Standing;
 use super::layout::Change;
 use super::step::Flow;
 use super::{Event, Session};
@@ -18,7 +19,7 @@ const BEYOND_ANY_KERNEL: i64 = 1000;
 impl Session {
     /// A thread reached a system call.
     pub(super) fn on_call(&mut self, tid: Tid, nr: i64) -> Result<Flow, Failure> {
-        let regs = *self.task()?.regs()?;
+        let regs = *self.spaces.task()?.regs()?;
         let Some(sysno) = usize::try_from(nr).ok().and_then(Sysno::new) else {
             // Numbers far beyond the kernel's list exist in no kernel; those just beyond it may in a newer one.
             if !(0..BEYOND_ANY_KERNEL).contains(&nr) {
@@ -30,12 +31,23 @@ impl Session {
             return Err(self.unsupported(tid, &format!("system call {nr}"), regs, why));
         };
         let call = Call::new(sysno, regs.args());
+        self.wake_for_call(tid, &call)?;
+        if table::lookup(sysno).yields && self.goes_round(&regs)? {
+            let mut regs = regs;
+            self.note(call, 0);
+            regs.skip_call(0);
+            return Ok(Flow::Run(regs));
+        }
         self.model.stack_pointer = regs.rsp;
-        let prepared = self.with_cx(tid, Wake::Ready, |cx| cx.prepare(&call))?;
-        if prepared.visible || self.may_go_wrong(&call, &regs) {
+        let prepared = self.with_cx(tid, Wake::Ready, |cx| {
+            let prepared = cx.prepare(&call);
+            cx.begin(&prepared.begins);
+            prepared
+        })?;
+        if prepared.visible || self.hazards().may_go_wrong(&call, &regs) {
             // Who came here last is no part of a state.
             self.model.stack_pointer = 0;
-            let context = self.context(tid);
+            let context = self.threads.at(tid);
             context.hook = None;
             context.touches = prepared.touches;
             context.look = prepared.look;
@@ -59,6 +71,10 @@ impl Session {
         call: Call,
         regs: Regs,
     ) -> Result<(Operation, Flow), Failure> {
+        match table::lookup(call.sysno).yields {
+            true => self.begins_round(tid, &regs)?,
+            false => self.threads.at(tid).loops.looks = None,
+        }
         if let Some(fault) = self.fault_of(tid, &call) {
             let (result, flow) = self.perform_fault(tid, call, regs, fault)?;
             return Ok((operation(call, result), flow));
@@ -70,6 +86,7 @@ impl Session {
             None => Wake::Ready,
         };
         let waited = self.model.thread_mut(tid).wait.take();
+        self.wake_for_call(tid, &call)?;
         self.model.stack_pointer = regs.rsp;
         let outcome = self.with_cx(tid, wake, |cx| cx.execute(&call))?;
         if let Ok(Effect::Block(wait)) = outcome {
@@ -154,7 +171,7 @@ impl Session {
                 child
             }
             Effect::ExitThread => {
-                self.contexts.remove(&tid);
+                self.threads.remove(&tid);
                 return Ok((None, Flow::Ended));
             }
             Effect::ExitProcess(status) => return Ok((None, self.process_ends(tid, End::Exited(status))?)),
@@ -187,15 +204,19 @@ impl Session {
         if let Some(range) = memory.takes(args) {
             self.transit.took_memory |= self.is_missed_by_others(range)?;
         }
-        let result = self.memory_call(call.sysno, args)?;
+        let standing = Standing {
+            model: &self.model,
+            threads: &mut self.threads,
+        };
+        let result = self.spaces.memory_call(standing, call.sysno, args)?;
         if let Some(change) = memory.change(args, result) {
             if let (true, Change::Mapped(range)) = (memory.renews(), &change) {
                 self.happened(Event::Renewed(range.clone()));
             }
-            self.layout_changed(change);
+            self.spaces.layout_changed(change);
         }
         for range in memory.replaces(args, result) {
-            self.space.code.unmapped(range);
+            self.spaces.here.code.unmapped(range);
         }
         Ok(result)
     }
@@ -205,7 +226,7 @@ impl Session {
         if self.model.threads.len() == 1 {
             return Ok(false);
         }
-        let sp = self.task()?.regs()?.rsp;
+        let sp = self.spaces.task()?.regs()?.rsp;
         self.is_shared_range(range, sp)
     }
 
@@ -229,8 +250,8 @@ impl Session {
             child.fs_base = tls;
         }
         self.arm()?;
-        let xstate = Some(self.task()?.xstate()?);
-        self.contexts.insert(
+        let xstate = Some(self.spaces.task()?.xstate()?);
+        self.threads.insert(
             spawn.child,
             super::Context {
                 regs: child,
@@ -244,7 +265,7 @@ impl Session {
     /// The new thread may run at once, before its maker does anything more. That can be told only by memory that they share without an order: where there
     /// is some, the return of the call is a step of its own.
     fn parks_after_spawn(&self) -> bool {
-        if self.model.process.peer.is_some() && self.has_fixed_residents() {
+        if self.model.process.peer.is_some() && self.options.peers_are_fixed() {
             return false;
         }
         match self.options.preempt {
@@ -255,7 +276,7 @@ impl Session {
     }
 
     fn park_after_spawn(&mut self, tid: Tid, regs: Regs, child: i64) -> Flow {
-        let context = self.context(tid);
+        let context = self.threads.at(tid);
         context.hook = None;
         context.touches.clear();
         self.park(tid, regs, Pending::Created(child))
@@ -264,7 +285,7 @@ impl Session {
     /// A clear stop: what was called, by whom, from where.
     pub(super) fn unsupported(&mut self, tid: Tid, what: &str, regs: Regs, why: &str) -> Failure {
         let mut failure = Failure::unsupported(format!("{what} in thread {tid} cannot be modelled: {why}"));
-        failure.details = self.backtrace(&regs);
+        failure.details = self.explain().backtrace(&regs);
         failure.hint("docs/syscalls.md explains how each system call is handled and why")
     }
 }

@@ -8,23 +8,20 @@ mod areas;
 
 pub use areas::pages;
 
+use crate::PAGE;
+use crate::elf::load_bias;
 use failure::Failure;
-use goblin::container::{Container, Ctx, Endian};
-use goblin::elf::program_header::{PT_LOAD, ProgramHeader};
 use hooks::Watched;
 use hooks::{
-    GpRegs, Gpr, LibraryFn, ModulePlan, ModuleRole, PlanCache, Preempt, ScanError, ScratchLayout, Site,
-    SiteKind, Streams,
+    LibraryFn, ModulePlan, ModuleRole, PlanCache, Preempt, ScanError, ScratchLayout, Site, SiteKind, Streams,
 };
-use iced_x86::Register;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tracee::{Regs, Stopped};
+use tracee::Stopped;
 
 const INT3: u8 = 0xcc;
-const PAGE: u64 = 4096;
 
 /// A hook that is in place.
 #[derive(Clone, Copy, Debug)]
@@ -305,8 +302,16 @@ impl Code {
                 }
             }
         }
-        // Only the C library's own: how long a block of another allocator is cannot be read off it, and what is in no module is not bound yet.
-        entries.retain(|entry, _| !self.sites.contains_key(entry) && self.is_libc(*entry));
+        // Only the C library's own: how long a block of another allocator is cannot be read off it, and what is in no module is not bound yet. The functions that guard
+        // local static variables are those of C++.
+        let is_library = |address: u64| {
+            let mut modules = self.modules.iter();
+            modules.any(|module| !module.is_own && module.range.contains(&address))
+        };
+        entries.retain(|&entry, function| {
+            let is_its_own = self.is_libc(entry) || (function.is_atomic() && is_library(entry));
+            is_its_own && !self.sites.contains_key(&entry)
+        });
         for module in Arc::clone(&self.modules).iter() {
             let inside: Vec<(u64, LibraryFn)> = entries
                 .range(module.range.clone())
@@ -453,119 +458,4 @@ fn is_libc(path: &Path) -> bool {
     ["libc.so.6", "libc-", "libpthread", "ld-linux", "ld-2."]
         .iter()
         .any(|prefix| name.starts_with(prefix))
-}
-
-/// What must be added to a link-time address, for a file mapped at `start` from `offset`. `None` if the
-/// mapping is of no segment.
-fn load_bias(path: &Path, start: u64, offset: u64) -> Option<u64> {
-    let file = std::fs::File::open(path).ok()?;
-    // The headers of every ELF file that a linker makes are in its first page.
-    let mut head = Vec::new();
-    std::io::Read::read_to_end(&mut std::io::Read::take(file, PAGE), &mut head).ok()?;
-    let header = goblin::elf::Elf::parse_header(&head).ok()?;
-    let context = Ctx::new(Container::Big, Endian::Little);
-    let headers =
-        ProgramHeader::parse(&head, header.e_phoff as usize, header.e_phnum.into(), context).ok()?;
-    let holds = |h: &&ProgramHeader| {
-        h.p_type == PT_LOAD
-            && h.is_executable()
-            && (h.p_offset & !(PAGE - 1)..h.p_offset.saturating_add(h.p_filesz)).contains(&offset)
-    };
-    let segment = headers.iter().find(holds)?;
-    Some(
-        start.wrapping_sub(
-            segment
-                .p_vaddr
-                .wrapping_add(offset)
-                .wrapping_sub(segment.p_offset),
-        ),
-    )
-}
-
-/// A line of `/proc/PID/maps`.
-#[derive(Clone, Debug)]
-pub struct Mapping {
-    pub start: u64,
-    pub end: u64,
-    pub offset: u64,
-    pub executable: bool,
-    pub writable: bool,
-    pub path: Option<PathBuf>,
-}
-
-/// The mappings of a process.
-pub fn read_maps(pid: i32) -> Result<Vec<Mapping>, Failure> {
-    use procfs::process::{MMPermissions, MMapPath, Process};
-    let fail = |error| Failure::unsupported(format!("cannot read the memory map of the program: {error}"));
-    let maps = Process::new(pid)
-        .and_then(|process| process.maps())
-        .map_err(fail)?;
-    Ok(maps
-        .into_iter()
-        .map(|map| Mapping {
-            start: map.address.0,
-            end: map.address.1,
-            offset: map.offset,
-            executable: map.perms.contains(MMPermissions::EXECUTE),
-            writable: map.perms.contains(MMPermissions::WRITE),
-            path: match map.pathname {
-                MMapPath::Path(path) => Some(path),
-                _ => None,
-            },
-        })
-        .collect())
-}
-
-/// Register values in the form that operand decoding wants.
-pub fn gp_regs(regs: &Regs) -> GpRegs {
-    GpRegs {
-        gpr: [
-            regs.rax, regs.rcx, regs.rdx, regs.rbx, regs.rsp, regs.rbp, regs.rsi, regs.rdi, regs.r8, regs.r9,
-            regs.r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15,
-        ],
-        rip: regs.rip,
-        rflags: regs.eflags,
-        fs_base: regs.fs_base,
-        gs_base: regs.gs_base,
-    }
-}
-
-/// The register with this name, to be set.
-pub fn register_mut(regs: &mut Regs, register: Gpr) -> Option<&mut u64> {
-    Some(match register {
-        Gpr::Rax => &mut regs.rax,
-        Gpr::Rcx => &mut regs.rcx,
-        Gpr::Rdx => &mut regs.rdx,
-        Gpr::Rbx => &mut regs.rbx,
-        Gpr::Rsp => &mut regs.rsp,
-        Gpr::Rbp => &mut regs.rbp,
-        Gpr::Rsi => &mut regs.rsi,
-        Gpr::Rdi => &mut regs.rdi,
-        Gpr::R8 => &mut regs.r8,
-        Gpr::R9 => &mut regs.r9,
-        Gpr::R10 => &mut regs.r10,
-        Gpr::R11 => &mut regs.r11,
-        Gpr::R12 => &mut regs.r12,
-        Gpr::R13 => &mut regs.r13,
-        Gpr::R14 => &mut regs.r14,
-        Gpr::R15 => &mut regs.r15,
-        Gpr::Rip | Gpr::None => return None,
-    })
-}
-
-/// The value that an operand's register contributes to an address: segment registers contribute their base.
-pub fn register_value(regs: &Regs, register: Register) -> Option<u64> {
-    let value = match register.full_register() {
-        Register::FS => regs.fs_base,
-        Register::GS => regs.gs_base,
-        Register::CS | Register::DS | Register::ES | Register::SS => 0,
-        Register::RIP => regs.rip,
-        full if full.is_gpr() => gp_regs(regs).gpr[full.number()],
-        _ => return None,
-    };
-    Some(if register.size() == 4 {
-        value & 0xffff_ffff
-    } else {
-        value
-    })
 }

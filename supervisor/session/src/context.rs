@@ -1,10 +1,58 @@
 //! What a virtual thread is while it does not run: registers, extended state, and where it parked.
 
-use hooks::{SiteKind, SyncOp};
-use std::ops::Range;
+use crate::rounds::Look;
+use crate::watching::Freed;
+use hooks::{Blocked, SiteKind, SyncOp};
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut, Range};
 use syscall_model::net::observe::Observation;
-use syscall_model::{Call, Touch, WaitFor};
+use syscall_model::{Call, Tid, Touch, WaitFor};
 use tracee::{Regs, XState};
+
+/// Where every thread of every process stands, one record each.
+#[derive(Clone, Debug, Default)]
+pub struct Threads(BTreeMap<Tid, Context>);
+
+impl Threads {
+    /// The first thread of the first process, which has not begun.
+    pub(crate) fn of_first(tid: Tid) -> Self {
+        Self(BTreeMap::from([(tid, Context::default())]))
+    }
+
+    /// The record of a thread that is there.
+    ///
+    /// # Panics
+    /// There is no such thread in the model either.
+    pub(crate) fn at(&mut self, tid: Tid) -> &mut Context {
+        self.0
+            .get_mut(&tid)
+            .unwrap_or_else(|| panic!("thread {tid} has no record"))
+    }
+
+    /// The hooked operation before which a thread stands.
+    pub(crate) fn hook(&self, tid: Tid) -> Option<&HookOp> {
+        self.0.get(&tid)?.hook.as_ref()
+    }
+
+    /// Would the lock function before which a thread stands block?
+    pub(crate) fn blocked(&self, tid: Tid) -> Blocked {
+        self.0.get(&tid).map_or(Blocked::No, |context| context.blocked)
+    }
+}
+
+impl Deref for Threads {
+    type Target = BTreeMap<Tid, Context>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Threads {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
 
 /// A parked thread.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +64,8 @@ pub struct Context {
     pub xstate: Option<XState>,
     /// The hooked operation before which the thread stands.
     pub hook: Option<HookOp>,
+    /// What holds it back if that is a function on a lock: looked up when memory has changed, not when somebody asks.
+    pub blocked: Blocked,
     /// What the system call before which it stands touches.
     pub touches: Vec<Touch>,
     /// The hooked functions that the thread is inside of, outermost first.
@@ -26,10 +76,34 @@ pub struct Context {
     pub look: Option<WaitFor>,
     /// What it can tell of what has arrived, beyond the readiness that it waits for or looks for.
     pub observes: Option<Observation>,
+    pub loops: Loops,
+    /// Handlers of signals that it is inside of.
+    pub handlers: u32,
+    /// The block that it is moving to a new place, while the allocator looks for one.
+    pub moves: Option<Moving>,
+}
+
+/// What tells a thread that waits in a loop of its own making from one that gets somewhere.
+#[derive(Clone, Debug, Default)]
+pub struct Loops {
     /// The last operation, if it asked for what was not there (`EAGAIN`): where it was, and the call. Once more the same is a look.
     pub refused: Option<(u64, Call)>,
     /// How often it has done a great many operations with nobody else there.
     pub long_alone: u32,
+    /// The loads since it last let others go first, and what they found, if it has done nothing else.
+    pub looks: Option<Vec<Look>>,
+    /// How often it has left a loop in which it let others go first, since another thread has moved.
+    pub unfair: u8,
+}
+
+/// A call of `realloc` that leaves the old block where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moving {
+    /// The stack pointer at its entry.
+    pub sp: u64,
+    /// What the old block holds, as far as it is to be copied.
+    pub kept: Range<u64>,
+    pub freed: Freed,
 }
 
 /// A stretch of memory, and whether it is written.
@@ -82,6 +156,27 @@ impl HookOp {
             && accesses.iter().all(|access| {
                 access.reads && access.writes && !access.repeats && (1..=8).contains(&access.width)
             })
+    }
+
+    /// It stores nothing.
+    pub fn only_loads(&self) -> bool {
+        matches!(self.kind, SiteKind::Memory(accesses) if accesses.iter().all(|access| !access.writes))
+    }
+
+    /// All the memory that it touches.
+    pub fn touched(&self) -> Vec<Range<u64>> {
+        match (self.kind, &self.sync) {
+            (SiteKind::Atomic(access), _) => {
+                let width = u64::from(access.width.max(1));
+                let operand = self.object..self.object.saturating_add(width);
+                Vec::from([operand])
+            }
+            (SiteKind::Sync(_), Some(sync)) => {
+                let filled = self.spans.iter().map(|(span, _)| span.clone());
+                sync.memory().chain(filled).collect()
+            }
+            _ => self.spans.iter().map(|(span, _)| span.clone()).collect(),
+        }
     }
 
     pub fn is_pause(&self) -> bool {

@@ -3,6 +3,8 @@
 //! Layout: ELF header, program headers, notes, then the memory, page-aligned. Pages of zeros are holes in the file, so
 //! that thread stacks of megabytes cost nothing.
 
+use goblin::elf::header::{EM_X86_64, ET_CORE};
+use goblin::elf::program_header::{PT_LOAD, PT_NOTE};
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -15,10 +17,6 @@ const PROGRAM_HEADER: u64 = 56;
 /// Memory is copied in pieces of this size.
 const PIECE: usize = 1 << 20;
 
-const ET_CORE: u16 = 4;
-const EM_X86_64: u16 = 62;
-const PT_LOAD: u32 = 1;
-const PT_NOTE: u32 = 4;
 const NT_PRSTATUS: u32 = 1;
 const NT_FPREGSET: u32 = 2;
 const NT_PRPSINFO: u32 = 3;

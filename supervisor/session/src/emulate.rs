@@ -1,7 +1,7 @@
 //! Instructions that are emulated, because what they give differs from run to run or from core to core: they fault on purpose, or are hooked.
 
 use super::Session;
-use crate::code::register_mut;
+use crate::registers::register_mut;
 use failure::Failure;
 use hooks::CoreInsn;
 use tracee::Regs;
@@ -14,7 +14,7 @@ impl Session {
     /// Performs the instruction at hand if it is one of these; the registers after it.
     pub(super) fn emulate(&mut self, mut regs: Regs) -> Result<Option<Regs>, Failure> {
         let mut code = [0; 3];
-        let len = self.task()?.memory().read_up_to(regs.rip, &mut code)?;
+        let len = self.spaces.task()?.memory().read_up_to(regs.rip, &mut code)?;
         let code = &code[..len];
         if code.starts_with(CPUID) {
             emulate_cpuid(&mut regs);

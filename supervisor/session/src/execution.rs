@@ -25,8 +25,11 @@ pub fn run(options: Options, scheduler: &mut dyn Scheduler, max_steps: u64) -> R
         max_steps,
         &mut |_, _, _| {},
         |_, session| {
-            let tid = scheduler.choose(&session.enabled());
-            Ok((tid, scheduler.choose_alternative(&session.alternatives(tid))))
+            let tid = scheduler.choose(&session.movers().enabled());
+            Ok((
+                tid,
+                scheduler.choose_alternative(&session.arrivals().alternatives(tid)),
+            ))
         },
         |_, _| Ok(()),
     )
@@ -53,10 +56,10 @@ pub fn replay_watched(
         |at, session| {
             let step = &trace.steps[at as usize];
             let alternative = Alternative::of(step.alternative);
-            if alternative.is_some_and(|alternative| session.offers(step.thread, alternative)) {
+            if alternative.is_some_and(|alternative| session.hazards().offers(step.thread, alternative)) {
                 return Ok((step.thread, step.alternative));
             }
-            let enabled = session.enabled();
+            let enabled = session.movers().enabled();
             Err(desync(
                 at,
                 &format!("thread {} goes next: {}", step.thread, step.operation),
@@ -113,7 +116,7 @@ fn drive(
     let mut steps: Vec<Step> = Vec::new();
     let mut preemptions = 0;
     while session.end().is_none() && (steps.len() as u64) < max_steps {
-        let enabled = session.enabled();
+        let enabled = session.movers().enabled();
         let at = steps.len() as u64;
         let (tid, alternative) = choose(at, &session)?;
         // What happens from outside preempts nobody.

@@ -1,9 +1,16 @@
 //! What the environment does to the program if `--faults` asks for it: calls that go wrong, signals from outside, the end of the process.
 
+use super::Options;
 use super::Session;
+use super::arrivals::Arrivals;
+use super::context::Threads;
+use super::enabled::Movers;
+use super::endings::Endings;
+use super::spaces::Spaces;
 use super::step::{Flow, Transit};
 use super::{Alternative, ENVIRONMENT};
 use failure::Failure;
+use syscall_model::Model;
 use syscall_model::faults::{self, Fault, Faults};
 use syscall_model::signals::{SigInfo, Signals};
 use syscall_model::{Call, Pending, Tid, Wait};
@@ -24,15 +31,27 @@ pub struct FaultPlan {
     pub budget: u32,
 }
 
-impl Session {
+/// What can go wrong in a state.
+#[derive(Clone, Copy)]
+pub struct Hazards<'a> {
+    pub(super) model: &'a Model,
+    pub(super) threads: &'a Threads,
+    pub(super) spaces: &'a Spaces,
+    pub(super) ends: &'a Endings,
+    pub(super) options: &'a Options,
+    pub(super) movers: Movers<'a>,
+    pub(super) arrivals: Arrivals<'a>,
+}
+
+impl<'a> Hazards<'a> {
     /// Everything that can go wrong in this state, by thread; the environment is thread 0.
-    pub fn hazards(&self, plan: &FaultPlan) -> Vec<(Tid, Alternative)> {
-        if self.ended.is_some() {
+    pub fn hazards(self, plan: &FaultPlan) -> Vec<(Tid, Alternative)> {
+        if self.ends.ended.is_some() {
             return Vec::new();
         }
         let mut found = Vec::new();
         // What runs out by itself has done so before all came to rest.
-        if plan.timeout && !self.rests() {
+        if plan.timeout && self.ends.resting.is_none() {
             let timed = self.timed_waits().into_iter();
             found.extend(timed.map(|tid| (tid, Alternative::Timeout)));
         }
@@ -54,31 +73,34 @@ impl Session {
                 let ways = 0..self.model.fs.power_failures() as u32;
                 found.extend(ways.map(|way| (ENVIRONMENT, Alternative::Power(way))));
             }
-            let mishaps = faults::mishaps(&self.model, plan.calls).into_iter();
-            let mishaps = mishaps.filter(|what| self.somebody_receives_at(what.socket));
+            let mishaps = faults::mishaps(self.model, plan.calls).into_iter();
+            let mishaps = mishaps.filter(|what| self.arrivals.somebody_receives_at(what.socket));
             found.extend(mishaps.map(|what| (ENVIRONMENT, Alternative::Mishap(what))));
         }
         found
     }
 
     /// Is this alternative there to be chosen?
-    pub fn offers(&self, tid: Tid, alternative: Alternative) -> bool {
+    pub fn offers(self, tid: Tid, alternative: Alternative) -> bool {
         match alternative {
-            Alternative::Plain | Alternative::Arrival(_) => self.enabled().contains(&tid),
+            Alternative::Plain | Alternative::Arrival(_) => self.movers.enabled().contains(&tid),
             Alternative::Timeout => self.timed_waits().contains(&tid),
-            Alternative::Later => tid == ENVIRONMENT && self.clients_may_wait(),
-            Alternative::Rest => tid == ENVIRONMENT && self.rests(),
+            Alternative::Later => tid == ENVIRONMENT && self.arrivals.clients_may_wait(),
+            Alternative::Rest => tid == ENVIRONMENT && self.ends.resting.is_some(),
+            Alternative::Endless => tid == ENVIRONMENT && self.ends.ended.is_none(),
             Alternative::Fault(fault) => self.faults_of(tid, fault.kind()).contains(&fault),
             Alternative::Mishap(what) => {
-                tid == ENVIRONMENT && self.ended.is_none() && self.somebody_receives_at(what.socket)
+                tid == ENVIRONMENT
+                    && self.ends.ended.is_none()
+                    && self.arrivals.somebody_receives_at(what.socket)
             }
             Alternative::Signal(_) | Alternative::Kill | Alternative::Power(_) => {
-                tid == ENVIRONMENT && self.ended.is_none()
+                tid == ENVIRONMENT && self.ends.ended.is_none()
             }
         }
     }
 
-    fn faults_of(&self, tid: Tid, wanted: Faults) -> Vec<Fault> {
+    fn faults_of(self, tid: Tid, wanted: Faults) -> Vec<Fault> {
         let Some(thread) = self.model.find_thread(tid) else {
             return Vec::new();
         };
@@ -86,43 +108,45 @@ impl Session {
             return Vec::new();
         };
         let is_undisturbed = self.model.signals.deliverable(thread).is_none() && !thread.starved;
-        let Some(context) = self.contexts.get(&tid).filter(|_| is_undisturbed) else {
+        let Some(context) = self.threads.get(&tid).filter(|_| is_undisturbed) else {
             return Vec::new();
         };
         if self.is_dynamic_linker(context.regs.rip) {
             return Vec::new();
         }
-        faults::possible(&self.model, tid, call, wanted)
+        faults::possible(self.model, tid, call, wanted)
     }
 
     /// Must the thread park before this call because it can go wrong?
-    pub(super) fn may_go_wrong(&self, call: &Call, regs: &Regs) -> bool {
+    pub(super) fn may_go_wrong(self, call: &Call, regs: &Regs) -> bool {
         faults::concerns(call, self.options.faults.calls) && !self.is_dynamic_linker(regs.rip)
     }
 
-    /// How the call that a thread performs now goes wrong, if it does.
-    pub(super) fn fault_of(&mut self, tid: Tid, call: &Call) -> Option<Fault> {
-        let chosen = self.chosen.take();
-        let thread = self.model.thread_mut(tid);
-        let asks_again = thread.starved && faults::concerns(call, Faults::NO_MEMORY);
-        thread.starved = asks_again;
-        chosen.or(asks_again.then_some(Fault::NoMemory))
-    }
-
     /// The dynamic linker's own calls do not go wrong: that a program cannot even be loaded says nothing about it.
-    fn is_dynamic_linker(&self, address: u64) -> bool {
-        let mut modules = self.space.code.modules().iter();
+    fn is_dynamic_linker(self, address: u64) -> bool {
+        let mut modules = self.spaces.here.code.modules().iter();
         let module = modules.find(|module| module.range.contains(&address));
         let name = module.and_then(|module| module.path.file_name());
         name.is_some_and(|name| name.as_encoded_bytes().starts_with(b"ld-linux"))
     }
 
     /// Has the program itself begun? What comes from outside while it is loaded says nothing about it.
-    fn has_begun(&self) -> bool {
+    fn has_begun(self) -> bool {
         !self
-            .contexts
+            .threads
             .values()
             .any(|context| self.is_dynamic_linker(context.regs.rip))
+    }
+}
+
+impl Session {
+    /// How the call that a thread performs now goes wrong, if it does.
+    pub(super) fn fault_of(&mut self, tid: Tid, call: &Call) -> Option<Fault> {
+        let chosen = self.choice.fault.take();
+        let thread = self.model.thread_mut(tid);
+        let asks_again = thread.starved && faults::concerns(call, Faults::NO_MEMORY);
+        thread.starved = asks_again;
+        chosen.or(asks_again.then_some(Fault::NoMemory))
     }
 
     /// Performs a call that goes wrong.
@@ -154,8 +178,8 @@ impl Session {
     /// As if a handler without `SA_RESTART` had run.
     fn interrupt_call(&mut self, tid: Tid, mut regs: Regs) -> Result<(Option<i64>, Flow), Failure> {
         let thread = self.model.thread_mut(tid);
-        if let Some(mask) = thread.saved_mask.take() {
-            thread.mask = mask;
+        if let Some(mask) = thread.signals.saved_mask.take() {
+            thread.signals.mask = mask;
         }
         let partial = thread.partial_result();
         let wait: Option<Wait> = thread.wait.clone();
@@ -165,7 +189,7 @@ impl Session {
             (None, None) => regs.skip_call(-i64::from(libc::EINTR)),
         }
         self.model.end_wait(tid);
-        Signals::settle(&mut self.model);
+        Signals::assign(&mut self.model);
         Ok((Some(regs.rax as i64), Flow::Run(regs)))
     }
 
@@ -178,7 +202,7 @@ impl Session {
                 // The sender is in another world, in which we have no number.
                 Signals::send_process(&mut self.model, SigInfo::user(signal, 0, 0));
                 // One that ends the process does so at once, whatever its threads are about.
-                self.ended = Signals::fatal(&self.model).map(End::Killed);
+                self.ends.ended = Signals::fatal(&self.model).map(End::Killed);
             }
             Alternative::Power(way) => {
                 let left = self
@@ -188,9 +212,10 @@ impl Session {
                 self.model.fs = left.ok_or_else(|| {
                     Failure::desync(format!("the power cannot fail in way {way}: there are fewer"))
                 })?;
-                self.ended = Some(End::Killed(libc::SIGKILL));
+                self.ends.ended = Some(End::Killed(libc::SIGKILL));
             }
-            Alternative::Rest => self.ended = self.resting.take(),
+            Alternative::Rest => self.ends.ended = self.ends.resting.take(),
+            Alternative::Endless => self.ends.ended = Some(End::Livelock),
             Alternative::Mishap(what) => {
                 if let Some((key, place)) = faults::whose(&self.model, what) {
                     self.network.mishap(&key, place, what.mishap);
@@ -202,11 +227,12 @@ impl Session {
                     )));
                 }
             }
-            _ => self.ended = Some(End::Killed(libc::SIGKILL)),
+            _ => self.ends.ended = Some(End::Killed(libc::SIGKILL)),
         }
         self.progressed();
         self.nobody_idles();
         self.settle()?;
+        self.note_traffic_within();
         self.network.step_over(&self.model);
         Ok(Step {
             thread: ENVIRONMENT,
@@ -214,6 +240,7 @@ impl Session {
                 Alternative::Signal(number) => Operation::SignalFromOutside { number },
                 Alternative::Power(_) => Operation::PowerFails,
                 Alternative::Rest => Operation::Rests,
+                Alternative::Endless => Operation::GoesOnForEver,
                 Alternative::Mishap(what) => Operation::Mishap {
                     what: what.mishap.words().to_owned(),
                 },

@@ -1,75 +1,47 @@
 //! What the pending operation of a thread touches: the ground of partial-order reduction.
 
+use super::arrivals::Arrivals;
 use super::context::HookOp;
-use super::{Context, Session, TaskMemory};
+use super::context::Threads;
+use super::enabled::Movers;
+use super::endings::Endings;
+use super::network::PeerNetwork;
+use super::spaces::Spaces;
+use super::stacks::Explain;
+use super::step::Transit;
+use super::{Context, TaskMemory};
 use explore::Footprint;
-use hooks::{GuestMemory, SiteKind, SyncFn};
+use hooks::{SiteKind, SyncFn};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use syscall_model::channels::{ChannelId, held_beside, mqueue};
+use syscall_model::common::Common;
 use syscall_model::processes::Pid;
 use syscall_model::signals::bit;
 use syscall_model::table::{self, Reach};
-use syscall_model::{Access, Call, Model, Object, Pending, Sysno, Thread, Tid, Touch, WaitFor};
+use syscall_model::{Access, Call, Model, Object, Pending, Sysno, Tid, Touch, WaitFor};
 use xxhash_rust::xxh3::Xxh3;
 
 /// What the process would exit with if its threads end one by one.
 const LAST_STATUS: u64 = 0x7374_6174_7573_0001;
 
-/// glibc's count of the threads of a process: as the other threads see it, and as the first one does.
-const THREADS_LEFT: u64 = 0x7374_6174_7573_0002;
-const FIRST_IS_LEFT: u64 = 0x7374_6174_7573_0003;
+/// What threads are about to touch.
+#[derive(Clone, Copy)]
+pub struct Footprints<'a> {
+    pub(super) model: &'a Model,
+    pub(super) threads: &'a Threads,
+    pub(super) spaces: &'a Spaces,
+    pub(super) network: &'a PeerNetwork,
+    /// The last transition.
+    pub(super) transit: &'a Transit,
+    pub(super) ends: &'a Endings,
+    pub(super) movers: Movers<'a>,
+    pub(super) arrivals: Arrivals<'a>,
+}
 
-impl Session {
-    /// How many threads glibc counts in the process of this one; `None` if it had no second thread, or is not glibc's.
-    pub fn counted_threads(&self, tid: Tid) -> Option<u32> {
-        let space = self.space_of(tid);
-        let address = space.code.thread_count()?;
-        TaskMemory::new(space.task.as_ref()?).read_u32(address)
-    }
-
-    /// What a step has touched in which a thread came to its end, if it did: `before` is what was counted before it.
-    ///
-    /// A thread that ends counts itself out, in code that is no operation, and the one that was the last to do so ends the process. So who is last
-    /// matters, and the order in which the others were counted out does not: they look at the count. The last but one decides which is
-    /// the last, so it changes it. As a rule the last but one are all threads but the first one, which never counts itself
-    /// out unless it calls `pthread_exit`: so with the first one it has an object of its own, which the other threads do not touch. **Why this is enough**: two ends do
-    /// not commute only if no other thread is left. Of these two, one is counted out as the last but one: if the first thread is left, it changes `FIRST_IS_LEFT`, which every end of
-    /// the first thread looks at; else it changes `THREADS_LEFT`, which all ends look at.
-    pub fn and_counted_out(&self, tid: Tid, before: Option<u32>, footprint: &Footprint) -> Option<Footprint> {
-        let left = self.counted_threads(tid)?;
-        if before != left.checked_add(1) {
-            return None;
-        }
-        let process = self.model.process_of(tid)?;
-        let names = self.names(tid);
-        let is_first = tid == process;
-        let has_ended =
-            |thread: &Thread| matches!(&thread.pending, Pending::Call(call) if call.sysno == Sysno::exit);
-        let first_is_left = !is_first
-            && self
-                .model
-                .find_thread(process)
-                .is_some_and(|first| !has_ended(first));
-        let access = |decides: bool| {
-            if decides {
-                explore::Access::Write
-            } else {
-                explore::Access::Read
-            }
-        };
-        let decides = left <= 1;
-        let mut touched = footprint
-            .clone()
-            .and(names.slot(THREADS_LEFT), access(decides && !first_is_left));
-        if is_first || (decides && first_is_left) {
-            touched = touched.and(names.slot(FIRST_IS_LEFT), access(decides));
-        }
-        Some(touched)
-    }
-
+impl<'a> Footprints<'a> {
     /// The footprint of what this thread does next, up to its next parking point.
-    pub fn footprint(&self, tid: Tid) -> Footprint {
+    pub fn footprint(self, tid: Tid) -> Footprint {
         let footprint = self.footprint_of(tid, |_| true);
         match self.reaches_residents(tid) {
             None => footprint,
@@ -80,7 +52,7 @@ impl Session {
 
     /// The footprint if no peer moves that moves whenever it can, where that is another one. Then the step does nothing to peers, but it may have seen what they
     /// did before.
-    pub fn footprint_at_rest(&self, tid: Tid) -> Option<Footprint> {
+    pub(super) fn footprint_at_rest(self, tid: Tid) -> Option<Footprint> {
         match self.reaches_residents(tid)? {
             Reached::By(explore::Access::Write) => {
                 let footprint = self.footprint_of(tid, |_| true);
@@ -92,14 +64,14 @@ impl Session {
 
     /// Peers in a fixed schedule move within the step that sets them in motion, and may then touch whatever they can reach. So all operations of the program on what peers
     /// can reach, too, have one object in common.
-    fn reaches_residents(&self, tid: Tid) -> Option<Reached> {
-        if !self.has_fixed_residents() {
+    fn reaches_residents(self, tid: Tid) -> Option<Reached> {
+        if !self.movers.peers_are_fixed {
             return None;
         }
         if self.model.shares_with_peers() {
             return Some(Reached::Everywhere);
         }
-        let touches = &self.contexts.get(&tid)?.touches;
+        let touches = &self.threads.get(&tid)?.touches;
         let accesses = touches.iter().filter(|touch| self.is_within_reach(&touch.object));
         let access = accesses.map(|touch| touch.access).max()?;
         Some(Reached::By(match access {
@@ -109,13 +81,13 @@ impl Session {
     }
 
     /// May a process get at this that has nothing from the program's?
-    fn is_within_reach(&self, object: &Object) -> bool {
+    fn is_within_reach(self, object: &Object) -> bool {
         match object {
             Object::Channel(id) => {
                 let id = ChannelId(*id);
                 let socket = self.model.channels.socket(id);
                 // A pipe or a pair of sockets has no name; but a pipe may be a file.
-                socket.is_none_or(|socket| socket.is_inet() || socket.crosses || socket.name.is_some())
+                socket.is_none_or(|socket| socket.is_inet() || socket.crosses() || socket.name().is_some())
             }
             Object::Path(_) | Object::FileSystem | Object::Destination(_) | Object::Clients => true,
             Object::IpcKeys | Object::Segment(_) | Object::Semaphores(_) | Object::Messages(_) => true,
@@ -128,18 +100,18 @@ impl Session {
     }
 
     /// The footprint if no peer answers, where that is another one.
-    pub fn footprint_in_silence(&self, tid: Tid) -> Option<Footprint> {
-        let touches = &self.contexts.get(&tid)?.touches;
+    pub(super) fn footprint_in_silence(self, tid: Tid) -> Option<Footprint> {
+        let touches = &self.threads.get(&tid)?.touches;
         let differs = touches.iter().any(|touch| touch.if_answered);
         differs.then(|| self.footprint_of(tid, |touch| !touch.if_answered))
     }
 
-    fn footprint_of(&self, tid: Tid, counts: impl Fn(&Touch) -> bool) -> Footprint {
+    fn footprint_of(self, tid: Tid, counts: impl Fn(&Touch) -> bool) -> Footprint {
         let thread = self.model.thread(tid);
         if let Some(signo) = self.model.deliverable(tid) {
             return self.delivery_footprint(tid, signo);
         }
-        let Some(context) = self.contexts.get(&tid) else {
+        let Some(context) = self.threads.get(&tid) else {
             return Footprint::global();
         };
         let names = self.names(tid);
@@ -152,10 +124,16 @@ impl Session {
             }),
             Pending::Return(_) => names.touched(context.touches.iter().filter(|touch| counts(touch))),
             // It touches nothing but what its code does, which is for the audit to find out.
-            Pending::Created(_) => Footprint::local(),
+            Pending::Created(child) => match &thread.wait {
+                // Up to here the memory was lent: what its child did to it comes before.
+                Some(wait) if matches!(wait.on, WaitFor::Exec(_)) => {
+                    Footprint::local().and_read(key(&Object::Thread(*child as Tid)))
+                }
+                _ => Footprint::local(),
+            },
             Pending::Spin | Pending::Running => Footprint::global(),
         };
-        let footprint = self.and_arrivals(tid, footprint);
+        let footprint = self.arrivals.and_arrivals(tid, footprint);
         let footprint = self.and_held(context, footprint);
         let footprint = self.and_family(tid, footprint);
         // A function that has not returned works on, beyond the operation before which the thread stands.
@@ -170,7 +148,7 @@ impl Session {
 
     /// The arrival of a signal is an order that the program can see, and a handler may do anything. But one of a process that shares no memory
     /// comes only to its own next operation, where it parks.
-    fn delivery_footprint(&self, tid: Tid, signo: i32) -> Footprint {
+    fn delivery_footprint(self, tid: Tid, signo: i32) -> Footprint {
         let Some(process) = self.model.process_of(tid) else {
             return Footprint::global();
         };
@@ -193,12 +171,12 @@ impl Session {
     }
 
     /// A plain mutex goes from the thread that holds it to the next: nobody can lock it before it is unlocked.
-    fn and_handed_over(&self, tid: Tid, op: &HookOp, footprint: Footprint) -> Footprint {
+    fn and_handed_over(self, tid: Tid, op: &HookOp, footprint: Footprint) -> Footprint {
         let Some(sync) = op.sync.as_ref().filter(|sync| sync.object != 0) else {
             return footprint;
         };
         let holder = || {
-            let memory = TaskMemory::new(self.space_of(tid).task.as_ref()?);
+            let memory = TaskMemory::new(self.spaces.of(self.model, tid).task.as_ref()?);
             hooks::plain_mutex_holder(sync.object, &memory)
         };
         let names = self.names(tid);
@@ -210,20 +188,20 @@ impl Session {
     }
 
     /// A server that is told something may be done with a connection, and go on with another one.
-    fn and_held(&self, context: &Context, footprint: Footprint) -> Footprint {
-        if !self.model.channels.sockets().any(|socket| socket.held) {
+    fn and_held(self, context: &Context, footprint: Footprint) -> Footprint {
+        if !self.model.channels.sockets().any(|socket| socket.is_held()) {
             return footprint;
         }
         let said = context.touches.iter().filter_map(|touch| match touch.object {
             Object::Said(id) => Some(ChannelId(id)),
             _ => None,
         });
-        let freed = said.flat_map(|id| held_beside(&self.model, id));
+        let freed = said.flat_map(|id| held_beside(self.model, id));
         freed.fold(footprint, |footprint, object| footprint.and_write(key(&object)))
     }
 
     /// With other processes about: a signal that one of them sends comes before or after any step, and so does what becomes of one whose parent ends.
-    fn and_family(&self, tid: Tid, footprint: Footprint) -> Footprint {
+    fn and_family(self, tid: Tid, footprint: Footprint) -> Footprint {
         let process = self
             .model
             .process_of(tid)
@@ -233,17 +211,17 @@ impl Session {
         };
         let footprint = footprint.and_read(key(&Object::Signals(own.pid)));
         let asks = matches!(
-            &self.model.thread(tid).pending,
+            self.model.thread(tid).pending,
             Pending::Call(call) if matches!(call.sysno, Sysno::getppid | Sysno::prctl | Sysno::exit_group | Sysno::exit)
         );
-        match asks || own.parent_death_signal != 0 {
+        match asks || own.settings.parent_death_signal != 0 {
             true => footprint.and_read(key(&Object::Parenthood(own.parent))),
             false => footprint,
         }
     }
 
     /// Is it the last thread of one of several processes?
-    fn is_last_thread(&self, tid: Tid) -> bool {
+    fn is_last_thread(self, tid: Tid) -> bool {
         let process = self.model.process_of(tid);
         let threads = self.model.tids().into_iter();
         !self.model.is_single()
@@ -254,15 +232,15 @@ impl Session {
     }
 
     /// The end of a process is noticed by its family, as it is then.
-    fn and_told(&self, tid: Tid, footprint: Footprint) -> Footprint {
+    fn and_told(self, tid: Tid, footprint: Footprint) -> Footprint {
         let told = self.model.process_of(tid).map(|pid| self.model.told_of_end(pid));
         let told = told.into_iter().flatten();
         told.fold(footprint, |footprint, object| footprint.and_write(key(&object)))
     }
 
     /// What the functions touch that the thread is inside of.
-    pub fn inside(&self, tid: Tid) -> Footprint {
-        let functions = self.contexts.get(&tid).map(|context| context.inside.as_slice());
+    pub fn inside(self, tid: Tid) -> Footprint {
+        let functions = self.threads.get(&tid).map(|context| context.inside.as_slice());
         let functions = functions.unwrap_or_default().iter();
         functions
             .filter(|function| function.object != 0)
@@ -272,45 +250,17 @@ impl Session {
             })
     }
 
-    /// Where in the program this thread stands, as a number: what it does next is of the same kind whenever it stands there.
-    ///
-    /// None for a thread that is about to end. There is no code of the program in that step, so its footprint is all there is to it. And others do look
-    /// whether it has ended before they wait for that (`pthread_join`), or do not park where they are alone: which leads to other states, but nowhere else.
-    pub fn site(&self, tid: Tid) -> Option<u64> {
-        match &self.model.find_thread(tid)?.pending {
-            Pending::Call(call) if call.sysno == Sysno::exit => None,
-            _ => self.standing_at(tid),
-        }
-    }
-
-    /// The same for any thread.
-    pub fn standing_at(&self, tid: Tid) -> Option<u64> {
-        let context = self.contexts.get(&tid)?;
-        let hook = context.hook.as_ref();
-        let kind = match &self.model.thread(tid).pending {
-            Pending::Start => 0,
-            Pending::Call(call) => 1 + call.sysno as u64,
-            Pending::Created(_) => u64::MAX - 1,
-            Pending::Hook(_) | Pending::Return(_) | Pending::Spin | Pending::Running => u64::MAX,
-        };
-        let callers = context.inside.iter().map(|function| function.caller);
-        let mut hasher = Xxh3::new();
-        let half = hook.is_some_and(|op| op.loaded.is_some());
-        (kind, context.regs.rip, hook.map(|op| op.caller), half).hash(&mut hasher);
-        callers.for_each(|caller| caller.hash(&mut hasher));
-        Some(hasher.finish())
-    }
-
-    fn names(&self, tid: Tid) -> Names<'_> {
+    pub(super) fn names(self, tid: Tid) -> Names<'a> {
         Names {
-            model: &self.model,
+            model: self.model,
             tid,
             process: self.model.process_of(tid).unwrap_or_default(),
+            common: self.model.common_of(tid),
         }
     }
 
     fn call_footprint(
-        &self,
+        self,
         tid: Tid,
         call: &Call,
         context: &Context,
@@ -341,7 +291,7 @@ impl Session {
             return footprint.and(names.slot(LAST_STATUS), status).releasing(handle);
         }
         // Whom it tells by signal is decided when it is sent.
-        if call.sysno == Sysno::mq_timedsend && mqueue::raises_signals(&self.model) {
+        if call.sysno == Sysno::mq_timedsend && mqueue::raises_signals(self.model) {
             return Footprint::global();
         }
         let row = table::lookup(call.sysno);
@@ -370,6 +320,37 @@ impl Session {
                 footprint.and_read(slot(call.args[place]))
             }),
         }
+    }
+}
+
+impl<'a> Explain<'a> {
+    /// Where in the program this thread stands, as a number: what it does next is of the same kind whenever it stands there.
+    ///
+    /// None for a thread that is about to end. There is no code of the program in that step, so its footprint is all there is to it. And others do look
+    /// whether it has ended before they wait for that (`pthread_join`), or do not park where they are alone: which leads to other states, but nowhere else.
+    pub fn site(self, tid: Tid) -> Option<u64> {
+        match self.model.find_thread(tid)?.pending {
+            Pending::Call(call) if call.sysno == Sysno::exit => None,
+            _ => self.standing_at(tid),
+        }
+    }
+
+    /// The same for any thread.
+    pub fn standing_at(self, tid: Tid) -> Option<u64> {
+        let context = self.threads.get(&tid)?;
+        let hook = context.hook.as_ref();
+        let kind = match self.model.thread(tid).pending {
+            Pending::Start => 0,
+            Pending::Call(call) => 1 + call.sysno as u64,
+            Pending::Created(_) => u64::MAX - 1,
+            Pending::Hook(_) | Pending::Return(_) | Pending::Spin | Pending::Running => u64::MAX,
+        };
+        let callers = context.inside.iter().map(|function| function.caller);
+        let mut hasher = Xxh3::new();
+        let half = hook.is_some_and(|op| op.loaded.is_some());
+        (kind, context.regs.rip, hook.map(|op| op.caller), half).hash(&mut hasher);
+        callers.for_each(|caller| caller.hash(&mut hasher));
+        Some(hasher.finish())
     }
 }
 
@@ -408,10 +389,12 @@ pub(super) fn channel(id: ChannelId) -> u64 {
 }
 
 /// What the objects of a thread are called: memory and descriptors are those of its process.
-struct Names<'a> {
+pub(super) struct Names<'a> {
     model: &'a Model,
     tid: Tid,
     process: Pid,
+    /// What it shares with other processes.
+    common: Common,
 }
 
 impl Names<'_> {
@@ -473,9 +456,18 @@ impl Names<'_> {
     }
 
     /// One entry of the descriptor table.
-    fn slot(&self, fd: u64) -> u64 {
+    pub(super) fn slot(&self, fd: u64) -> u64 {
         let mut hasher = Xxh3::new();
-        ("descriptor", self.process, fd as u32).hash(&mut hasher);
+        let table = self.common.files.unwrap_or(self.process);
+        ("descriptor", table, fd as u32).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// The process itself. Those who share a directory or handlers with anybody meet there, whoever it is.
+    fn itself(&self) -> u64 {
+        let shares = self.common.places.is_some() || self.common.handlers.is_some();
+        let mut hasher = Xxh3::new();
+        ("process", if shares { 0 } else { self.process }).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -490,7 +482,7 @@ impl Names<'_> {
             Object::Memory(address) => self.memory(*address),
             // Each process has its own.
             Object::FdTable => self.slot(u64::MAX),
-            Object::Process => self.slot(u64::MAX - 1),
+            Object::Process => self.itself(),
             other => key(other),
         }
     }

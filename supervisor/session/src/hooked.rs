@@ -2,9 +2,12 @@
 
 use super::context::{HookOp, Inside};
 use super::emulate::{emulate_core, set_low};
+use super::memory::expect;
+use super::spaces::Space;
 use super::step::Flow;
 use super::{Context, Event, Session, TaskMemory};
-use crate::code::gp_regs;
+use crate::code::Installed;
+use crate::registers::gp_regs;
 use failure::Failure;
 use hooks::Place;
 use hooks::{RandomInsn, SiteKind, SyncFn, SyncOp};
@@ -26,113 +29,148 @@ const LONG: u32 = 100;
 impl Session {
     /// The thread executed an `int3`: one of our hooks, or its own.
     pub(super) fn on_breakpoint(&mut self, tid: Tid) -> Result<Flow, Failure> {
-        let mut regs = *self.task()?.regs()?;
+        let mut regs = *self.spaces.task()?.regs()?;
         let address = regs.rip - 1;
         if let Some(flow) = self.on_user_breakpoint(tid, address, &regs) {
             return Ok(flow);
         }
-        let Some(site) = self.space.code.site(address) else {
+        let Some(site) = self.spaces.here.code.site(address) else {
             return self.fault(tid, SigInfo::kernel(libc::SIGTRAP), regs);
         };
         regs.rip = address;
-        if let SiteKind::Random(instruction) = site.kind {
-            let after = self.emulate_random(regs, instruction, site.len);
-            return Ok(self.after_invisible(tid, after));
-        }
-        if matches!(site.kind, SiteKind::Join) {
-            let handle = self.model.memory_name(tid, regs.rdi);
-            self.happened(Event::Joins { waiter: tid, handle });
-            let is_there =
-                |(&other, context): (&Tid, &Context)| context.regs.fs_base == regs.rdi && self.is_here(other);
-            if !self.contexts.iter().any(is_there) {
-                self.transit.joined.push(handle);
+        let through = Regs {
+            rip: site.slot,
+            ..regs
+        };
+        match site.kind {
+            SiteKind::Random(instruction) => {
+                let after = self.emulate_random(regs, instruction, site.len);
+                Ok(self.after_invisible(tid, after))
             }
-            regs.rip = site.slot;
-            return Ok(Flow::Run(regs));
+            SiteKind::Core(instruction) => Ok(match emulate_core(regs, instruction, site.len) {
+                Some(after) => self.after_invisible(tid, after),
+                None => Flow::Run(through),
+            }),
+            SiteKind::Join => {
+                self.joins(tid, regs.rdi);
+                Ok(Flow::Run(through))
+            }
+            SiteKind::Library(function) => self.on_library_call(tid, site, function, regs),
+            SiteKind::Pause if self.goes_round(&regs)? => Ok(Flow::Run(through)),
+            _ => self.park_or_pass(tid, site, regs),
         }
-        if let SiteKind::Library(function) = site.kind {
-            return self.on_library_call(tid, site, function, regs);
+    }
+
+    /// A thread calls `pthread_join`. Whether the other one has ended already shows in nothing else.
+    fn joins(&mut self, tid: Tid, joined: u64) {
+        let handle = self.model.memory_name(tid, joined);
+        self.happened(Event::Joins { waiter: tid, handle });
+        let is_there = |(&other, context): (&Tid, &Context)| {
+            context.regs.fs_base == joined && self.spaces.is_here(&self.model, other)
+        };
+        if !self.threads.iter().any(is_there) {
+            self.transit.joined.push(handle);
         }
-        if let SiteKind::Core(instruction) = site.kind {
-            let Some(after) = emulate_core(regs, instruction, site.len) else {
-                regs.rip = site.slot;
-                return Ok(Flow::Run(regs));
-            };
-            return Ok(self.after_invisible(tid, after));
-        }
-        if matches!(site.kind, SiteKind::Sync(_)) {
+    }
+
+    /// A thread stands at an operation that others may see: it parks there, unless they cannot.
+    fn park_or_pass(&mut self, tid: Tid, site: Installed, mut regs: Regs) -> Result<Flow, Failure> {
+        let address = regs.rip;
+        let is_function = matches!(site.kind, SiteKind::Sync(_));
+        if is_function {
             forget_scratch(&mut regs);
         }
-        if matches!(site.kind, SiteKind::Sync(_)) && !self.is_on_alternate_stack(tid, regs.rsp) {
-            // Called from the same frame as an earlier one, so that one has returned.
-            self.context(tid).inside.retain(|function| function.sp > regs.rsp);
-        }
-        // A walk that looks for shared memory wants to see what a thread does after the others have ended, too: its accesses, and what orders them.
-        let is_watched = self.options.walk.is_some();
-        let is_alone = self.is_without_company() && !matches!(site.kind, SiteKind::Pause);
-        let patience = if self.context(tid).long_alone >= LONG {
-            ALONE_FOR_LONG
-        } else {
-            ALONE
+        let through = Regs {
+            rip: site.slot,
+            ..regs
         };
-        if is_alone && !is_watched && self.transit.alone < patience {
-            self.transit.alone += 1;
-            // Nobody else is there to notice; a lock that it holds itself is found in the kernel's way.
-            if matches!(site.kind, SiteKind::Sync(_)) && !self.is_called_by_libc(&regs)? {
-                let op = self.decode(address, site.kind, &regs)?;
-                self.enter_function(tid, &op, regs.rsp);
-            }
-            if matches!(site.kind, SiteKind::Memory(_)) && !self.space.freed.is_empty() {
-                let op = self.decode(address, site.kind, &regs)?;
-                self.touches_freed(tid, Place::Instruction(address), &op.spans);
-            }
-            regs.rip = site.slot;
-            return Ok(Flow::Run(regs));
+        if is_function && !self.is_on_alternate_stack(tid, regs.rsp) {
+            // Called from the same frame as an earlier one, so that one has returned.
+            let inside = &mut self.threads.at(tid).inside;
+            inside.retain(|function| function.sp > regs.rsp);
+        }
+        let is_alone = self.is_without_company() && !matches!(site.kind, SiteKind::Pause);
+        if is_alone && self.may_pass_alone(tid) {
+            self.pass_alone(tid, site.kind, &regs)?;
+            return Ok(Flow::Run(through));
+        }
+        if is_function {
+            self.expect_locks(&regs)?;
         }
         if matches!(site.kind, SiteKind::Sync(function) if function != SyncFn::Exit)
-            && self.is_called_by_libc(&regs)?
+            && self.spaces.here.is_called_by_libc(&regs)?
         {
-            regs.rip = site.slot;
-            return Ok(Flow::Run(regs));
+            return Ok(Flow::Run(through));
         }
         let op = self.decode(address, site.kind, &regs)?;
         if matches!(site.kind, SiteKind::Memory(_))
-            && !self.may_be_shared(&op.spans, &regs, Place::Instruction(address))?
+            && (!self.may_be_shared(&op.spans, &regs, Place::Instruction(address))?
+                || self.finds_the_same(tid, &op)?)
         {
             self.count_stop(tid)?;
-            regs.rip = site.slot;
-            return Ok(Flow::Run(regs));
+            return Ok(Flow::Run(through));
         }
         self.model.thread_mut(tid).wait = self.timeout_of(op.sync.as_ref())?;
-        let context = self.context(tid);
-        context.long_alone = context.long_alone.saturating_add(is_alone.into());
+        let context = self.threads.at(tid);
+        context.loops.long_alone = context.loops.long_alone.saturating_add(is_alone.into());
         context.hook = Some(op);
         Ok(self.park(tid, regs, Pending::Hook(address)))
     }
 
-    /// The C library's own locks are held across nothing that others can see; should one be found taken all the
-    /// same, the futex behind it decides. Parking at them would only multiply the schedules.
-    fn is_called_by_libc(&mut self, regs: &Regs) -> Result<bool, Failure> {
-        let caller = self.caller(regs)?;
-        Ok(caller.is_some_and(|address| self.space.code.is_libc(address)))
+    /// Is one more operation of a thread that is alone part of the same step? A walk that looks for shared memory wants to see what a thread does after the
+    /// others have ended, too: its accesses, and what orders them.
+    fn may_pass_alone(&mut self, tid: Tid) -> bool {
+        let most = match self.threads.at(tid).loops.long_alone >= LONG {
+            true => ALONE_FOR_LONG,
+            false => ALONE,
+        };
+        self.options.walk.is_none() && self.transit.alone < most
     }
 
-    /// Where a function returns to, at whose entry the task stands.
-    fn caller(&mut self, regs: &Regs) -> Result<Option<u64>, Failure> {
-        Ok(self.task()?.memory().read_u64(regs.rsp).ok())
+    /// Nobody else is there to notice; a lock that it holds itself is found in the kernel's way.
+    fn pass_alone(&mut self, tid: Tid, kind: SiteKind, regs: &Regs) -> Result<(), Failure> {
+        self.transit.alone += 1;
+        let is_function = matches!(kind, SiteKind::Sync(_));
+        if is_function && !self.spaces.here.is_called_by_libc(regs)? {
+            let op = self.decode(regs.rip, kind, regs)?;
+            self.enter_function(tid, &op, regs.rsp);
+        }
+        if !self.spaces.here.freed.is_empty() {
+            let op = self.decode(regs.rip, kind, regs)?;
+            let place = match is_function {
+                true => Place::Call(self.sharing().own_caller(regs)),
+                false => Place::Instruction(regs.rip),
+            };
+            self.touches_freed(tid, place, &op.touched());
+        }
+        Ok(())
+    }
+
+    /// A thread is about to park before a function on a lock: who called it will be asked, then this lock, and those before which others stand.
+    fn expect_locks(&mut self, regs: &Regs) -> Result<(), Failure> {
+        let task = self.spaces.here.task.as_ref().ok_or_else(crate::spaces::gone)?;
+        let here = self
+            .threads
+            .iter()
+            .filter(|&(&tid, _)| self.spaces.is_here(&self.model, tid));
+        let hooks = here.filter_map(|(_, context)| context.hook.as_ref());
+        let locks = hooks.filter_map(|op| op.sync.as_ref()).map(|op| op.object);
+        let words = [regs.rsp].into_iter().chain(self.spaces.here.code.thread_count());
+        expect(task, locks.chain([regs.rdi]), words);
+        Ok(())
     }
 
     fn decode(&mut self, site: u64, kind: SiteKind, regs: &Regs) -> Result<HookOp, Failure> {
         let caller = match kind {
-            SiteKind::Sync(_) => self.caller(regs)?.unwrap_or(0),
+            SiteKind::Sync(_) => self.spaces.here.caller(regs)?.unwrap_or(0),
             _ => 0,
         };
         let filled = match kind {
             SiteKind::Sync(function) => self.filled_from_stream(function, regs)?,
             _ => Vec::new(),
         };
-        let streams = self.space.code.streams();
-        let memory = TaskMemory::new(self.task()?);
+        let streams = self.spaces.here.code.streams();
+        let memory = TaskMemory::new(self.spaces.task()?);
         let sync = match kind {
             SiteKind::Sync(function) => Some(hooks::sync_op(function, function_args(regs), streams, &memory)),
             _ => None,
@@ -171,7 +209,7 @@ impl Session {
         let Some(timeout) = op.filter(|op| op.mutex.is_none()).and_then(|op| op.timeout) else {
             return Ok(None);
         };
-        let moment = TaskMemory::new(self.task()?).read_timespec(timeout.address);
+        let moment = TaskMemory::new(self.spaces.task()?).read_timespec(timeout.address);
         let clock = &self.model.clock;
         Ok(moment.ok().map(|moment| {
             let deadline = if timeout.clock as i32 == libc::CLOCK_REALTIME {
@@ -186,21 +224,26 @@ impl Session {
     /// The thread goes through its hook: it executes the displaced instruction and jumps back behind it.
     pub(super) fn perform_hook(&mut self, tid: Tid, mut regs: Regs) -> Result<(Operation, Flow), Failure> {
         self.model.end_wait(tid);
-        let Some(op) = self.context(tid).hook.take() else {
+        let Some(op) = self.threads.at(tid).hook.take() else {
             return Err(Failure::internal(format!(
                 "thread {tid} stands before a hook that nobody set"
             )));
         };
-        let Some(site) = self.space.code.site(op.site) else {
+        let Some(site) = self.spaces.here.code.site(op.site) else {
             return Err(Failure::unsupported(format!(
                 "the code at {:#x} was unmapped under thread {tid}",
                 op.site
             )));
         };
+        match op.is_pause() {
+            true => self.begins_round(tid, &regs)?,
+            false => self.looks_or_acts(tid, &op)?,
+        }
+        self.transit.loads = op.only_loads();
         if op.is_before_load() && self.options.walk.is_none() && !self.is_without_company() {
             return self.perform_load(tid, op);
         }
-        self.put_back_loaded(&op)?;
+        self.spaces.here.put_back_loaded(&op)?;
         self.fills(tid, &op, &regs)?;
         self.enter_function(tid, &op, regs.rsp);
         regs = match op.kind {
@@ -225,33 +268,19 @@ impl Session {
         let mut bytes = [0; 8];
         let len = ((span.end - span.start) as usize).min(bytes.len());
         // Memory that cannot be read makes the instruction fault when it is executed.
-        let _ = self.task()?.memory().read(span.start, &mut bytes[..len]);
+        let _ = self.spaces.task()?.memory().read(span.start, &mut bytes[..len]);
         op.loaded = Some(bytes);
         let operation = Operation::Sync {
             name: "load".into(),
             object: op.object,
         };
-        self.context(tid).hook = Some(op);
+        self.threads.at(tid).hook = Some(op);
         Ok((operation, Flow::Parked))
-    }
-
-    /// The second half: it computes with what it has loaded, whatever is in memory now.
-    fn put_back_loaded(&mut self, op: &HookOp) -> Result<(), Failure> {
-        let Some(bytes) = op.loaded else { return Ok(()) };
-        let (span, _) = &op.spans[0];
-        let len = ((span.end - span.start) as usize).min(bytes.len());
-        let memory = self.task()?.memory();
-        let mut present = [0; 8];
-        if memory.read(span.start, &mut present[..len]).is_ok() && present != bytes {
-            // Where it cannot be written the instruction faults.
-            let _ = memory.write(span.start, &bytes[..len]);
-        }
-        Ok(())
     }
 
     fn enter_function(&mut self, tid: Tid, op: &HookOp, sp: u64) {
         if let Some(sync) = &op.sync {
-            self.context(tid).inside.push(Inside {
+            self.threads.at(tid).inside.push(Inside {
                 sp,
                 object: op.object,
                 mutex: sync.mutex,
@@ -266,13 +295,41 @@ impl Session {
         let mut bytes = [0; 8];
         self.model.random.fill(&mut bytes);
         let value = u64::from_le_bytes(bytes);
-        let register = crate::code::register_mut(&mut regs, instruction.dest);
+        let register = crate::registers::register_mut(&mut regs, instruction.dest);
         if let Some(register) = register {
             set_low(register, value, instruction.width);
         }
         regs.eflags = (regs.eflags & !ARITHMETIC_FLAGS) | CARRY;
         regs.rip += u64::from(len);
         regs
+    }
+}
+
+impl Space {
+    /// The C library's own locks are held across nothing that others can see; should one be found taken all the
+    /// same, the futex behind it decides. Parking at them would only multiply the schedules.
+    fn is_called_by_libc(&mut self, regs: &Regs) -> Result<bool, Failure> {
+        let caller = self.caller(regs)?;
+        Ok(caller.is_some_and(|address| self.code.is_libc(address)))
+    }
+
+    /// Where a function returns to, at whose entry the task stands.
+    fn caller(&mut self, regs: &Regs) -> Result<Option<u64>, Failure> {
+        Ok(self.task()?.memory().read_u64(regs.rsp).ok())
+    }
+
+    /// The second half: it computes with what it has loaded, whatever is in memory now.
+    fn put_back_loaded(&mut self, op: &HookOp) -> Result<(), Failure> {
+        let Some(bytes) = op.loaded else { return Ok(()) };
+        let (span, _) = &op.spans[0];
+        let len = ((span.end - span.start) as usize).min(bytes.len());
+        let memory = self.task()?.memory();
+        let mut present = [0; 8];
+        if memory.read(span.start, &mut present[..len]).is_ok() && present != bytes {
+            // Where it cannot be written the instruction faults.
+            let _ = memory.write(span.start, &bytes[..len]);
+        }
+        Ok(())
     }
 }
 

@@ -6,6 +6,8 @@
 use super::Session;
 use failure::Failure;
 use peers::PeerState;
+use std::time::Duration;
+use syscall_model::channels::socket::{Socket, Style};
 use syscall_model::clock::{Clock, Nanos};
 use syscall_model::faults::Faults;
 use syscall_model::net::{Network, mirror};
@@ -39,6 +41,8 @@ pub(super) struct Quiet {
     since: PeerState,
     /// Of peers that are processes of the execution.
     words: u64,
+    /// When that began, on the program's clock.
+    began: Nanos,
 }
 
 /// What is known of those who look for something again and again.
@@ -52,33 +56,43 @@ pub(super) struct Idling {
     recurs: bool,
 }
 
+/// How long nothing but time has moved the execution: it goes back with a checkpoint.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pace {
+    /// How often only time has passed since a peer was last spoken to, while clients were waited for.
+    pub quiet: Quiet,
+    pub idling: Idling,
+    /// Operations since time last passed.
+    pub busy: u32,
+}
+
 impl Session {
     /// After a transition: if nobody can move, or all who can only yield, time passes; if that does not help
     /// either, the execution has ended.
     pub(super) fn settle(&mut self) -> Result<(), Failure> {
-        self.resting = None;
-        while self.ended.is_none() && self.resting.is_none() {
+        self.ends.resting = None;
+        while self.ends.ended.is_none() && self.ends.resting.is_none() {
             self.residents_go_on()?;
-            if self.ended.is_some() {
+            if self.ends.ended.is_some() {
                 break;
             }
-            if !self.able().all(|tid| self.idles(tid)) {
+            if !self.movers().able().all(|tid| self.movers().idles(tid)) {
                 return Ok(());
             }
-            let able: Vec<Tid> = self.able().collect();
+            let able: Vec<Tid> = self.movers().able().collect();
             // Those who look again and again ask the peers once.
             let looks = self.somebody_looks(&able);
             let asks = able.is_empty() || looks && self.model.clock.idle() == 0;
-            if asks && self.hears_of_a_peer()? {
-                continue;
-            }
             let now = self.model.clock.now();
             let deadline = self.model.next_deadline().filter(|&deadline| deadline > now);
-            let deadline = self.worth_waiting_for(deadline);
-            if self.is_program_over() {
+            let deadline = self.residency().worth_waiting_for(deadline);
+            if asks && self.hears_of_a_peer(deadline)? {
+                continue;
+            }
+            if self.residency().is_program_over() {
                 match deadline.filter(|_| able.is_empty()) {
                     Some(deadline) => self.pass_time(deadline),
-                    None => self.ended = Some(self.first_ended.take().unwrap_or(End::Exited(0))),
+                    None => self.ends.ended = Some(self.ends.first_ended.take().unwrap_or(End::Exited(0))),
                 }
                 continue;
             }
@@ -87,37 +101,63 @@ impl Session {
                 continue;
             }
             match deadline {
-                Some(_) if able.is_empty() && self.has_been_quiet()? => self.come_to_rest(End::Idle),
+                Some(_) if able.is_empty() && self.has_been_quiet()? => self.come_to_rest(End::Idle)?,
                 Some(deadline) => self.pass_time(deadline),
-                None if able.is_empty() && self.model.awaits_clients() => self.come_to_rest(End::Idle),
-                None if able.is_empty() => self.come_to_rest(End::Deadlock),
+                None if able.is_empty() && self.model.awaits_clients() => self.come_to_rest(End::Idle)?,
+                None if able.is_empty() => self.come_to_rest(End::Deadlock)?,
                 None if able
                     .iter()
-                    .all(|tid| self.contexts.get(tid).is_some_and(|c| c.spins)) =>
+                    .all(|tid| self.threads.get(tid).is_some_and(|c| c.spins)) =>
                 {
-                    self.ended = Some(End::Deadlock);
+                    self.ends.ended = Some(End::Deadlock);
                 }
                 None => self.pass_time_looking(None)?,
             }
         }
         self.first_decides();
-        if matches!(self.ended, Some(End::Exited(_) | End::Killed(_))) {
+        if matches!(self.ends.ended, Some(End::Exited(_) | End::Killed(_))) {
             self.network.hang_up(&self.model)?;
         }
         Ok(())
     }
 
     /// Nobody will move by himself. That is the end, unless something may come from outside: then it is for the search to say.
-    fn come_to_rest(&mut self, end: End) {
+    fn come_to_rest(&mut self, end: End) -> Result<(), Failure> {
+        self.check_reach()?;
         match self.options.faults.calls.intersects(Faults::FROM_OUTSIDE) {
-            true => self.resting = Some(end),
-            false => self.ended = Some(end),
+            true => self.ends.resting = Some(end),
+            false => self.ends.ended = Some(end),
         }
+        Ok(())
+    }
+
+    /// Clients come to what listens, and to UDP sockets. They cannot come to a Unix socket of datagrams, nor from outside to one of packets. Where that is all
+    /// there is for them to come to, that nobody came says nothing of the program.
+    fn check_reach(&self) -> Result<(), Failure> {
+        if !self.network.waits_to_be_reachable() && !self.residency().keeps_waiting() {
+            return Ok(());
+        }
+        let Some((name, style)) = self.model.channels.sockets().find_map(Socket::packets_come_to) else {
+            return Ok(());
+        };
+        let kind = match style {
+            Style::SeqPacket => "packets",
+            _ => "datagrams",
+        };
+        let failure = Failure::unsupported(format!(
+            "clients cannot reach the program at {name}, a Unix socket of {kind}"
+        ));
+        Err(match style {
+            Style::SeqPacket => {
+                failure.hint("clients beside the program can (--peers inside, --peers explored)")
+            }
+            _ => failure.hint("clients can reach stream sockets and UDP sockets"),
+        })
     }
 
     /// Would this be the end if nothing came from outside?
     pub fn rests(&self) -> bool {
-        self.resting.is_some()
+        self.ends.resting.is_some()
     }
 
     /// The first process has ended, and those that it left behind do nothing more, as they are meant to: its end is the end. A process that waits for
@@ -127,21 +167,21 @@ impl Session {
             let on = thread.wait.as_ref().map(|wait| &wait.on);
             matches!(on, Some(WaitFor::Nothing | WaitFor::Signals(_)))
         };
-        let is_over = match self.ended {
+        let is_over = match self.ends.ended {
             Some(End::Idle) => true,
             Some(End::Deadlock) => self.model.own_threads().all(rests),
             _ => false,
         };
-        if matches!(self.ended, Some(End::Idle)) || is_over {
+        if matches!(self.ends.ended, Some(End::Idle)) || is_over {
             self.note_left_behind();
         }
-        if is_over && let Some(first) = self.first_ended.take() {
-            self.ended = Some(first);
+        if is_over && let Some(first) = self.ends.first_ended.take() {
+            self.ends.ended = Some(first);
         }
     }
 
     fn pass_time(&mut self, deadline: Nanos) {
-        self.busy = 0;
+        self.pace.busy = 0;
         self.model.advance_clock(deadline);
         for thread in self.model.all_threads_mut() {
             (thread.idle_yields, thread.idle_looks) = (0, 0);
@@ -157,11 +197,11 @@ impl Session {
     fn pass_time_looking(&mut self, deadline: Option<Nanos>) -> Result<(), Failure> {
         let (now, idle) = (self.model.clock.now(), self.model.clock.idle());
         let recurs = self.goes_in_circles()?;
-        let in_vain = recurs && idle > MAX_IDLE || self.idling.ticks > MAX_IDLE_TICKS;
-        if idle > MAX_QUIET && self.has_clients() && self.awaits_clients() {
-            self.ended = Some(End::Idle);
+        let in_vain = recurs && idle > MAX_IDLE || self.pace.idling.ticks > MAX_IDLE_TICKS;
+        if idle > MAX_QUIET && self.residency().has_clients() && self.movers().awaits_clients() {
+            self.ends.ended = Some(End::Idle);
         } else if in_vain && deadline.is_none() {
-            self.ended = Some(End::Livelock);
+            self.ends.ended = Some(End::Livelock);
         } else {
             let tick = now + self.model.clock.idle_tick(recurs);
             self.pass_time(deadline.map_or(tick, |deadline| deadline.min(tick)));
@@ -174,30 +214,34 @@ impl Session {
     /// out costs a look at all memory, which is taken ever more rarely, two times in a row.
     fn goes_in_circles(&mut self) -> Result<bool, Failure> {
         if self.model.clock.idle() == 0 {
-            self.idling = Idling::default();
+            self.pace.idling = Idling::default();
         }
-        self.idling.ticks += 1;
-        let ticks = self.idling.ticks;
+        self.pace.idling.ticks += 1;
+        let ticks = self.pace.idling.ticks;
         if ticks >= FIRST_SAMPLE && ticks.is_power_of_two() {
-            self.idling.sample = Some(self.timeless_identity()?);
-        } else if let Some(sample) = self.idling.sample.take() {
-            self.idling.recurs = sample == self.timeless_identity()?;
+            self.pace.idling.sample = Some(self.timeless_identity()?);
+        } else if let Some(sample) = self.pace.idling.sample.take() {
+            self.pace.idling.recurs = sample == self.timeless_identity()?;
         }
-        Ok(self.idling.recurs)
+        Ok(self.pace.idling.recurs)
     }
 
     /// After an operation. The clock stands still while anybody can move, but not for ever: a program may work until it
     /// shows some time.
     pub(super) fn takes_time(&mut self) {
-        self.busy += 1;
-        if self.busy > BUSY && self.busy.is_multiple_of(STEPS_PER_TICK) {
+        self.pace.busy += 1;
+        if self.pace.busy > BUSY && self.pace.busy.is_multiple_of(STEPS_PER_TICK) {
             self.model.advance_clock(self.model.clock.now() + Clock::TICK);
         }
     }
 
-    /// A second look at the peers before time passes or the end is called.
-    fn hears_of_a_peer(&mut self) -> Result<bool, Failure> {
-        if !self.network.ask_again()? {
+    /// A second look at the peers before time passes or the end is called. As much time as there is until the `deadline` is theirs, too.
+    fn hears_of_a_peer(&mut self, deadline: Option<Nanos>) -> Result<bool, Failure> {
+        self.notice_words();
+        let limit = deadline.map_or(Nanos::MAX, |deadline| {
+            deadline.saturating_sub(self.pace.quiet.began)
+        });
+        if !self.network.ask_again(Duration::from_nanos(limit))? {
             return Ok(false);
         }
         let changed = mirror::refresh(&mut self.model, &mut self.network);
@@ -208,21 +252,27 @@ impl Session {
         Ok(changed)
     }
 
-    /// Counts one more passing of time without a word from or to a peer; true if there were enough.
-    fn has_been_quiet(&mut self) -> Result<bool, Failure> {
-        // Without clients the program talks to itself: its own threads may be what it waits for.
-        if !self.has_clients() || !self.model.awaits_clients() {
-            return Ok(false);
-        }
+    /// If anything was said, silence begins now.
+    fn notice_words(&mut self) {
         let words = self.model.residents.words();
-        if self.quiet.since != *self.network.state() || self.quiet.words != words {
-            self.quiet = Quiet {
+        if self.pace.quiet.since != *self.network.state() || self.pace.quiet.words != words {
+            self.pace.quiet = Quiet {
                 ticks: 0,
                 since: self.network.state().clone(),
                 words,
+                began: self.model.clock.now(),
             };
         }
-        self.quiet.ticks += 1;
+    }
+
+    /// Counts one more passing of time without a word from or to a peer; true if there were enough.
+    fn has_been_quiet(&mut self) -> Result<bool, Failure> {
+        // Without clients the program talks to itself: its own threads may be what it waits for.
+        if !self.residency().has_clients() || !self.model.awaits_clients() {
+            return Ok(false);
+        }
+        self.notice_words();
+        self.pace.quiet.ticks += 1;
         let only_looks = self.model.own_threads().all(|thread| match &thread.wait {
             Some(wait) if wait.deadline.is_some() => {
                 matches!(wait.on, WaitFor::Ready(_)) && self.model.thread_awaits_clients(thread)
@@ -231,6 +281,6 @@ impl Session {
         });
         // When the last client has ended nobody will ever say anything again, whatever the other threads do with the time.
         let few = only_looks || self.client_exits()?.iter().all(Option::is_some);
-        Ok(self.quiet.ticks > if few { MAX_LOOKS } else { MAX_TICKS })
+        Ok(self.pace.quiet.ticks > if few { MAX_LOOKS } else { MAX_TICKS })
     }
 }

@@ -1,5 +1,7 @@
 //! A new program image, and file mappings: the few things that must be done inside the task.
 
+use super::guard::Standing;
+use super::spaces::Space;
 use super::step::Flow;
 use super::{Change, Session};
 use crate::code::pages;
@@ -21,7 +23,7 @@ impl Session {
         // A stream of its own: how much of the model's the program draws must not matter here.
         ChaCha8Rng::seed_from_u64(self.options.config.random_seed ^ 0x4154_5f52_414e_444f)
             .fill_bytes(&mut random);
-        let task = self.task()?;
+        let task = self.spaces.task()?;
         task.prepare_image(&ImageOptions {
             random,
             hide_tsc: true,
@@ -30,32 +32,34 @@ impl Session {
         if task.set_cpuid_faulting(true)? {
             tracee::fault_cpuid_here()?;
         }
-        let maps = crate::code::read_maps(task.pid())?;
-        self.layout_changed(Change::Anywhere);
-        self.space.code.reset();
+        let maps = crate::maps::read_maps(task.pid())?;
+        self.spaces.layout_changed(Change::Anywhere);
+        self.spaces.here.code.reset();
         let program = self.options.program.image.clone();
-        for path in maps.iter().filter_map(|map| map.path.as_ref()) {
-            // The program itself is in the trace anyway, by what it is and not by where.
-            if *path != program {
-                self.host.executed(path);
+        // Of each its name and where its contents are.
+        let maps: Vec<_> = maps
+            .into_iter()
+            .filter_map(|map| Some((self.explain().named(map.path.clone()?), map)))
+            .collect();
+        for ((path, file), _) in &maps {
+            // The program itself is in the trace anyway, by what it is and not by where; and what the program has written it will write again.
+            if *path != program && path == file {
+                self.spaces.host.executed(path);
             }
         }
-        for map in maps.iter().filter(|map| map.writable) {
-            if let Some(path) = &map.path {
-                self.bind_early(path, map.start, map.end - map.start, map.offset, true)?;
-            }
+        for ((_, file), map) in maps.iter().filter(|(_, map)| map.writable) {
+            self.bind_early(file, map.start, map.end - map.start, map.offset, true)?;
         }
-        let Some(task) = self.space.task.as_mut() else {
+        let Some(task) = self.spaces.here.task.as_mut() else {
             return Ok(());
         };
-        for map in maps.iter().filter(|map| map.executable) {
-            if let Some(path) = &map.path {
-                self.space
-                    .code
-                    .hook_mapping(task, path, path, map.start..map.end, map.offset)?;
-            }
+        for ((path, file), map) in maps.iter().filter(|(_, map)| map.executable) {
+            self.spaces
+                .here
+                .code
+                .hook_mapping(task, path, file, map.start..map.end, map.offset)?;
         }
-        self.hide_own();
+        self.spaces.hide_own();
         Ok(())
     }
 
@@ -72,23 +76,41 @@ impl Session {
             _ => (call.args[1], call.args[2]),
         };
         let path = exec.path.clone();
-        let program = match Program::find(OsStr::from_bytes(&path), Path::new("/")) {
-            Ok(program) => program,
+        let image = match (&exec.contents, OsStr::from_bytes(&path)) {
+            (None, path) => Program::find(path, Path::new("/")).map(|program| program.image),
+            (Some(contents), path) => Program::check(Path::new(path), contents).map(|()| path.into()),
+        };
+        let image = match image {
+            Ok(image) => image,
             Err(refusal) => {
                 let what = format!("execve of {}", String::from_utf8_lossy(&path));
                 return Err(self.unsupported(tid, &what, regs, &refusal.reason));
             }
         };
         let before = self.move_out(tid)?;
-        let name = self.lend_string(&path)?;
         if exec.script.is_some() {
-            argv = self.lend_strings(&exec.argv)?;
+            argv = self.spaces.here.lend_strings(&exec.argv)?;
         }
-        let Some(mut task) = self.space.task.take() else {
-            return Err(Self::gone());
+        let (number, args) = match &exec.contents {
+            None => {
+                let name = self.spaces.here.lend_string(&path)?;
+                (libc::SYS_execve, [name.addr, argv, envp, 0, 0, 0])
+            }
+            Some(contents) => {
+                let fd = self.open_made(&path, contents)?;
+                let nameless = self.spaces.here.lend_string(b"")?;
+                let by_descriptor = libc::AT_EMPTY_PATH as u64;
+                (
+                    libc::SYS_execveat,
+                    [fd, nameless.addr, argv, envp, by_descriptor, 0],
+                )
+            }
+        };
+        let Some(mut task) = self.spaces.here.task.take() else {
+            return Err(crate::spaces::gone());
         };
         task.enter_call()?;
-        task.replace_call(libc::SYS_execve, [name.addr, argv, envp, 0, 0, 0])?;
+        task.replace_call(number, args)?;
         let stopped = match task.resume(Resume::Syscall, None)?.wait_ignoring_ticks()? {
             Outcome::Stopped(stopped) => stopped,
             other => {
@@ -98,10 +120,10 @@ impl Session {
             }
         };
         let is_new = *stopped.stop() == Stop::Exec;
-        self.space.task = Some(stopped);
+        self.spaces.here.task = Some(stopped);
         if !is_new {
-            let result = self.task()?.regs()?.rax as i64;
-            self.space = before;
+            let result = self.spaces.task()?.regs()?.rax as i64;
+            self.spaces.here = before;
             self.transit.note(&[call.sysno.id() as u64, result as u64]);
             let mut regs = regs;
             regs.skip_call(result);
@@ -109,48 +131,36 @@ impl Session {
         }
         self.moved_out(before, &exec);
         self.model.exec(tid, exec.script.as_deref().unwrap_or(&path));
-        self.model.fs.program = program.image.as_os_str().as_bytes().into();
+        self.model.fs.set_program(image.as_os_str().as_bytes());
         let pid = self.model.process.pid;
-        self.show_process();
-        self.debug.forget_breakpoints();
+        self.spaces.show_process();
+        self.forget_breakpoints();
         self.new_image()?;
         self.model.thread_mut(pid).pending = Pending::Running;
-        let start = *self.task()?.regs()?;
+        let start = *self.spaces.task()?.regs()?;
         Ok((None, Flow::Run(start)))
-    }
-
-    /// Puts a NUL-terminated string where an injected call finds it.
-    fn lend_string(&mut self, bytes: &[u8]) -> Result<Loan, Failure> {
-        let mut terminated = bytes.to_vec();
-        terminated.push(0);
-        Ok(self.task()?.lend(&terminated)?)
-    }
-
-    /// The same for a list of strings: where a null-terminated array of pointers to them is.
-    fn lend_strings(&mut self, strings: &[Vec<u8>]) -> Result<u64, Failure> {
-        let mut pointers = Vec::new();
-        for string in strings {
-            pointers.extend(self.lend_string(string)?.addr.to_le_bytes());
-        }
-        pointers.extend([0; 8]);
-        Ok(self.task()?.lend(&pointers)?.addr)
     }
 
     /// Maps a file into the program; the raw result of `mmap`.
     pub(super) fn map_file(&mut self, map: MapFile) -> Result<i64, Failure> {
-        self.layout_changed(Change::Anywhere);
+        self.spaces.layout_changed(Change::Anywhere);
         if !self.model.is_single() && self.model.fs.has_shared_memory() {
             self.arm()?;
         }
         if map.flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0 {
-            self.make_way(&pages(map.addr, map.len))?;
-            self.space
+            let standing = Standing {
+                model: &self.model,
+                threads: &mut self.threads,
+            };
+            self.spaces.make_way(standing, &pages(map.addr, map.len))?;
+            self.spaces
+                .here
                 .code
                 .unmapped(map.addr..map.addr.saturating_add(map.len));
         }
         let address = match &map.source {
             MapSource::Host(path) => self.map_host_file(&map, path)?,
-            MapSource::Bytes(bytes) => self.map_bytes(&map, bytes)?,
+            MapSource::Bytes(bytes) => self.spaces.here.map_bytes(&map, bytes)?,
         };
         // Only a shared mapping is noted beforehand, and that it is not yet as long as its file.
         if address < 0 && self.model.fs.is_resized() {
@@ -180,8 +190,9 @@ impl Session {
                 u64::MAX,
                 0,
             ];
-            self.task()?.inject_checked("mmap", libc::SYS_mmap, args)?;
-            self.layout_changed(Change::Mapped(remap.addr..remap.addr + remap.len));
+            self.spaces.task()?.inject_checked("mmap", libc::SYS_mmap, args)?;
+            self.spaces
+                .layout_changed(Change::Mapped(remap.addr..remap.addr + remap.len));
         }
         self.with_cx(tid, Wake::Ready, fs::refresh_resized)?
             .map_err(unreadable)
@@ -190,12 +201,12 @@ impl Session {
     fn map_host_file(&mut self, map: &MapFile, path: &Path) -> Result<i64, Failure> {
         let lost =
             |error| Failure::unsupported(format!("{}: no memory for its contents: {error}", path.display()));
-        let stand_in = self.host.stand_in(path).map_err(lost)?;
+        let stand_in = self.spaces.host.stand_in(path).map_err(lost)?;
         let fd = match &stand_in {
-            Some(stand_in) => self.open_stand_in(path, &stand_in.bytes)?,
-            None => self.open_inside(path)?,
+            Some(stand_in) => self.spaces.here.open_stand_in(path, &stand_in.bytes)?,
+            None => self.spaces.here.open_inside(path)?,
         };
-        let task = self.task()?;
+        let task = self.spaces.task()?;
         let args = [
             map.addr,
             map.len,
@@ -211,16 +222,45 @@ impl Session {
             self.bind_early(&file, address as u64, map.len, map.offset, false)?;
         }
         if address >= 0 && map.prot & libc::PROT_EXEC != 0 {
-            let Some(task) = self.space.task.as_mut() else {
+            let Some(task) = self.spaces.here.task.as_mut() else {
                 return Ok(address);
             };
             let range = address as u64..address as u64 + map.len;
-            self.space
+            self.spaces
+                .here
                 .code
                 .hook_mapping(task, path, &file, range, map.offset)?;
-            self.hide_own();
+            self.spaces.hide_own();
         }
         Ok(address)
+    }
+
+    /// Opens a program that the program itself has written.
+    fn open_made(&mut self, path: &[u8], contents: &[u8]) -> Result<u64, Failure> {
+        let name = self.spaces.host.made(path, contents).map_err(|error| {
+            let path = String::from_utf8_lossy(path);
+            Failure::unsupported(format!("{path}: no memory for the program: {error}"))
+        })?;
+        self.spaces.here.open_stand_in(&name, contents)
+    }
+}
+
+impl Space {
+    /// Puts a NUL-terminated string where an injected call finds it.
+    fn lend_string(&mut self, bytes: &[u8]) -> Result<Loan, Failure> {
+        let mut terminated = bytes.to_vec();
+        terminated.push(0);
+        Ok(self.task()?.lend(&terminated)?)
+    }
+
+    /// The same for a list of strings: where a null-terminated array of pointers to them is.
+    fn lend_strings(&mut self, strings: &[Vec<u8>]) -> Result<u64, Failure> {
+        let mut pointers = Vec::new();
+        for string in strings {
+            pointers.extend(self.lend_string(string)?.addr.to_le_bytes());
+        }
+        pointers.extend([0; 8]);
+        Ok(self.task()?.lend(&pointers)?.addr)
     }
 
     /// Opens a file in the task, for a mapping.

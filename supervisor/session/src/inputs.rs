@@ -6,6 +6,7 @@
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -34,6 +35,8 @@ struct Memory {
     carried: usize,
     /// Files of which this machine no longer has what was recorded, as files that have no name.
     stand_ins: BTreeMap<Vec<u8>, File>,
+    /// Programs that the program itself has written, by the name that they are mapped under.
+    made: BTreeMap<Vec<u8>, (File, Arc<Vec<u8>>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -67,6 +70,13 @@ pub struct StandIn {
     pub path: PathBuf,
 }
 
+impl StandIn {
+    fn of(file: &File, bytes: Arc<Vec<u8>>) -> Self {
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd()).into();
+        Self { bytes, path }
+    }
+}
+
 impl Inputs {
     /// Answers as recorded; what was not asked then is answered by this machine.
     pub fn recorded(record: &InputRecord) -> Self {
@@ -84,6 +94,7 @@ impl Inputs {
             files: files.collect(),
             carried: CARRIED_IN_ALL,
             stand_ins: BTreeMap::new(),
+            made: BTreeMap::new(),
         })))
     }
 
@@ -119,6 +130,9 @@ impl Inputs {
     pub fn stand_in(&self, path: &Path) -> std::io::Result<Option<StandIn>> {
         let name = path.as_os_str().as_bytes();
         let mut memory = self.memory();
+        if let Some((file, bytes)) = memory.made.get(name) {
+            return Ok(Some(StandIn::of(file, Arc::clone(bytes))));
+        }
         let Some(Ok(Content::Carried(bytes))) = memory.files.get(name) else {
             return Ok(None);
         };
@@ -134,10 +148,29 @@ impl Inputs {
             file.write_all(&bytes)?;
             memory.stand_ins.insert(name.to_vec(), file);
         }
-        Ok(memory.stand_ins.get(name).map(|file| StandIn {
-            bytes,
-            path: format!("/proc/self/fd/{}", file.as_raw_fd()).into(),
-        }))
+        let file = memory.stand_ins.get(name);
+        Ok(file.map(|file| StandIn::of(file, bytes)))
+    }
+
+    /// A program that the program itself has written: the name under which it is found again, as what stands in for a file of that name. The same contents have the same name.
+    ///
+    /// # Errors
+    /// No memory for it.
+    pub fn made(&self, path: &[u8], contents: &[u8]) -> std::io::Result<PathBuf> {
+        /// Of a long path the end tells more.
+        const LONGEST: usize = 200;
+        let digest = blake3::hash(contents).to_hex();
+        let end = &path[path.len().saturating_sub(LONGEST)..];
+        let name = [end, b"#", &digest.as_bytes()[..8]].concat();
+        let mut memory = self.memory();
+        if !memory.made.contains_key(&name) {
+            let mut file = File::from(memfd_create(c"tracefork", MFdFlags::MFD_CLOEXEC)?);
+            file.write_all(contents)?;
+            memory
+                .made
+                .insert(name.clone(), (file, Arc::new(contents.to_vec())));
+        }
+        Ok(PathBuf::from(OsStr::from_bytes(&name)))
     }
 
     fn lstat(&self, path: &[u8]) -> Result<Attributes, Errno> {
@@ -253,6 +286,14 @@ impl RecordingHost {
         self.inputs.stand_in(path)
     }
 
+    /// See [`Inputs::made`].
+    ///
+    /// # Errors
+    /// No memory for it.
+    pub fn made(&self, path: &[u8], contents: &[u8]) -> std::io::Result<PathBuf> {
+        self.inputs.made(path, contents)
+    }
+
     fn used(&self) -> MutexGuard<'_, Used> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -264,7 +305,7 @@ impl Host for RecordingHost {
         self.inputs.lstat(path)
     }
 
-    fn look(&self, path: &[u8]) -> Result<Attributes, Errno> {
+    fn attributes(&self, path: &[u8]) -> Result<Attributes, Errno> {
         insert(&mut self.used().attributes, path, false);
         self.inputs.lstat(path)
     }
@@ -386,13 +427,13 @@ mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = bytes(directory.path());
         let host = RecordingHost::new(Inputs::default());
-        host.look(&path).expect("a directory");
+        host.attributes(&path).expect("a directory");
         let before = host.record();
         fs::remove_dir(directory.path()).expect("it is empty");
         fs::create_dir(directory.path()).expect("a directory");
         fs::write(directory.path().join("file"), "").expect("a file");
         let later = RecordingHost::new(Inputs::default());
-        later.look(&path).expect("a directory");
+        later.attributes(&path).expect("a directory");
         assert_eq!(later.record(), before);
         later.lstat(&path).expect("a directory");
         assert_ne!(later.record(), before);

@@ -3,6 +3,8 @@
 //! Between two calls of [`Session::step`] the one kernel task is stopped and every virtual thread is parked
 //! before its next visible operation. A step lets one thread perform its operation and run to the next.
 //!
+//! - `view.rs`: what can be asked between two steps
+//! - `endings.rs`: how it ends
 //! - `step.rs`: a transition, from the pending operation to the next parking point
 //! - `bounds.rs`: how long a thread may compute
 //! - `calls.rs`: system calls and what the model says of them
@@ -23,6 +25,7 @@
 //! - `core.rs`: all of this as a core file
 //! - `debug.rs`: breakpoints and single instructions
 //! - `footprint.rs`: what a pending operation touches
+//! - `announced.rs`: what a step has touched, as opposed to what it could have
 //! - `residue.rs`: dead stack memory is wiped
 //! - `enabled.rs`: which threads can move
 //! - `faults.rs`: calls that go wrong, signals and ends from outside
@@ -31,6 +34,7 @@
 //! - `timeouts.rs`: waits that end before their time
 //! - `arrivals.rs`: what has arrived from peers when a thread looks
 //! - `binding.rs`: functions of libraries are bound at the start
+//! - `elf.rs`, `maps.rs`, `registers.rs`: segments of a file, mappings of a task, registers by name
 //! - `idle.rs`: what happens when none can: time passes, a peer speaks after all, the end
 //! - `residents.rs`: peers that are processes of the execution
 //! - `standstill.rs`: threads that wait for each other
@@ -48,6 +52,7 @@
 //! - [`watchdog`]: the last resort against a wait that does not end
 #![forbid(unsafe_code)]
 
+mod announced;
 mod arrivals;
 mod atomics;
 mod binding;
@@ -59,8 +64,10 @@ mod core;
 pub mod core_file;
 pub mod cores;
 mod debug;
+mod elf;
 mod emulate;
 mod enabled;
+mod endings;
 pub mod execution;
 mod faults;
 mod footprint;
@@ -70,14 +77,17 @@ mod idle;
 mod image;
 mod inputs;
 mod layout;
+mod maps;
 mod marks;
 mod memory;
 pub mod network;
 pub mod objects;
 mod processes;
 pub mod program;
+mod registers;
 mod residents;
 mod residue;
+mod rounds;
 pub mod schedule;
 mod shared;
 mod sharing;
@@ -89,35 +99,42 @@ mod stacks;
 mod standstill;
 mod step;
 mod timeouts;
+mod view;
 pub mod watchdog;
 mod watching;
 
+pub use self::core::CoreFile;
+pub use announced::Announced;
+pub use arrivals::Arrivals;
 pub use bounds::Bounds;
-pub use context::Context;
-pub use context::Span;
-pub use debug::Advance;
-pub use faults::FaultPlan;
+pub use context::{Context, Span};
+pub use debug::{Advance, Debugger, Inspect};
+pub use enabled::Movers;
+pub use endings::Crash;
+pub use faults::{FaultPlan, Hazards};
+pub use footprint::Footprints;
 pub use inputs::Inputs;
 pub use layout::Change;
-pub use marks::{Marks, MemoryMark};
+pub use marks::{Mark, Marks};
 pub use memory::{ProcessHost, TaskMemory};
 pub use processes::ProcessEnd;
-pub use residents::{Resident, Residents};
-pub use sharing::Race;
+pub use residents::{Residency, Resident, Residents};
+pub use sharing::{Race, Sharing};
 pub use snapshot::Snapshot;
-pub use spaces::{News, TaskKey};
-pub use stacks::place_of;
-pub use standstill::{ForeignUnlock, Standstill};
+pub use spaces::{News, Spaces, TaskKey};
+pub use stacks::{Explain, place_of};
+pub use standstill::{ForeignUnlock, Standstill, Standstills};
 pub use watching::{Event, Freed, Misuse, Walk, Watching};
 
 use crate::code::Code;
+use crate::context::Threads;
 use crate::cores::Core;
+use crate::endings::Endings;
 use crate::network::{PeerNetwork, Peers};
 use crate::program::Program;
 use failure::Failure;
 use hooks::Watched;
-use hooks::{Blocked, PlanCache, Preempt};
-use std::collections::{BTreeMap, BTreeSet};
+use hooks::{PlanCache, Preempt};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -127,12 +144,15 @@ use syscall_model::fs::FileSystem;
 use syscall_model::processes::Pid;
 use syscall_model::{Config, Cx, Model, Tid, Wake, table};
 use trace::{Alternative, ENVIRONMENT, End};
-use tracee::{Filter, Launch, Stopped, Ticker};
+use tracee::{Filter, Launch, Ticker};
+
+/// Of memory, in bytes.
+const PAGE: u64 = 4096;
 
 /// Environment variables, in order.
 pub type Environment = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What to run and how.
+/// What to run and how: settings that do not depend on each other, handed over at once.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub program: Program,
@@ -164,75 +184,38 @@ pub struct Options {
     pub bounds: Bounds,
     /// Have the kernel confine the program, too, where it can.
     pub confine: bool,
+    /// Where core files are wanted: a process that crashes while others go on leaves its own there.
+    pub cores: Option<PathBuf>,
 }
 
-/// A crash, with the thread that had it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Crash {
-    pub thread: Tid,
-    pub signal: i32,
-    /// The faulting address, where the signal has one.
-    pub address: Option<u64>,
-    /// Number and program of the process, if it is not the first.
-    pub process: Option<(Pid, String)>,
-    /// The stack, if the process will be gone when somebody asks.
-    pub stack: Vec<String>,
+impl Options {
+    /// Are there peers that move by themselves, whenever they can?
+    pub fn peers_are_fixed(&self) -> bool {
+        self.residents.as_ref().is_some_and(|plan| !plan.explored)
+    }
 }
 
 /// One execution.
+///
+/// It is the one who moves things: every stop of a task and every effect that the model asks for has its method, and these stand in files by topic (see above). What can be known without
+/// moving anything is asked of the views that it hands out ([`Session::movers`], [`Session::explain`], …).
 pub struct Session {
-    /// The address space of the process in place.
-    space: spaces::Space,
-    /// Those of the other processes.
-    spaces: BTreeMap<Pid, spaces::Space>,
-    /// Kernel tasks so far.
-    tasks_so_far: spaces::TaskKey,
-    /// What is left of spaces whose tasks are being put back.
-    remains: BTreeMap<spaces::TaskKey, spaces::Space>,
-    /// Tasks of processes that have ended.
-    retired: Vec<(spaces::TaskKey, Stopped)>,
-    pub(crate) model: Model,
+    /// The memory of all processes, and their kernel tasks.
+    spaces: spaces::Spaces,
     /// Threads of all processes.
-    contexts: BTreeMap<Tid, Context>,
-    host: ProcessHost,
+    threads: Threads,
+    pub(crate) model: Model,
     network: PeerNetwork,
-    /// How often only time has passed since a peer was last spoken to, while clients were waited for.
-    quiet: idle::Quiet,
-    idling: idle::Idling,
-    /// Operations since time last passed.
-    busy: u32,
     options: Options,
-    ended: Option<End>,
-    /// Nobody can move, which is the end if nothing comes from outside.
-    resting: Option<End>,
-    /// How the first process ended, if others live on.
-    first_ended: Option<End>,
-    /// How the others ended.
-    ended_children: Vec<ProcessEnd>,
-    /// What the program left behind, for people.
-    left_behind: BTreeSet<String>,
-    crash: Option<Crash>,
-    /// What holds back the threads that stand before a lock: looked up when memory has changed, not when somebody asks.
-    locks: BTreeMap<Tid, Blocked>,
-    /// The last name given to a layout; unlike the layout it is never put back, so that no two layouts have one name.
-    layouts: u64,
-    /// Invisible operations of the transition under way.
+    ends: Endings,
+    pace: idle::Pace,
+    /// The transition under way.
     transit: step::Transit,
+    /// What was chosen for it.
+    choice: step::Choice,
+    seen: endings::Seen,
     debug: debug::Debug,
-    /// How the call of the transition under way goes wrong.
-    chosen: Option<syscall_model::faults::Fault>,
-    /// What has arrived for the transition under way, in words, where that was a choice.
-    arrived: Option<String>,
-    /// The signal that the thread takes now has come while its call waited for what is on its way.
-    breaks_in: bool,
-    watched: watchdog::Entry,
-    /// Threads that waited for each other's locks before the last step.
-    stuck_before: Vec<Standstill>,
-    /// What happened in a walk that nobody has asked for yet.
-    events: Vec<Event>,
-    /// Freed memory that was touched without a parking point before.
-    misuse: Option<Misuse>,
-    _ticker: Ticker,
+    guards: watchdog::Guards,
 }
 
 impl Session {
@@ -269,47 +252,30 @@ impl Session {
             options.plans.clone(),
             options.walk.as_ref().is_some_and(|walk| !walk.lent.is_empty()),
         );
+        let host = ProcessHost::new(task.pid(), &options);
+        let space = spaces::Space::new(pid, 0, task, code, spaces::Invocation::of(&options));
         let mut session = Self {
-            host: ProcessHost::new(task.pid(), &options),
-            space: spaces::Space::new(pid, 0, task, code, spaces::Invocation::of(&options)),
-            spaces: BTreeMap::new(),
-            tasks_so_far: 0,
-            remains: BTreeMap::new(),
-            retired: Vec::new(),
+            spaces: spaces::Spaces::new(space, host),
+            threads: Threads::of_first(pid),
             model: new_model(&options),
-            contexts: BTreeMap::from([(pid, Context::default())]),
             network,
-            quiet: idle::Quiet::default(),
-            idling: idle::Idling::default(),
-            busy: 0,
             options,
-            ended: None,
-            resting: None,
-            first_ended: None,
-            ended_children: Vec::new(),
-            left_behind: BTreeSet::new(),
-            crash: None,
-            locks: BTreeMap::new(),
-            layouts: 0,
+            ends: Endings::default(),
+            pace: idle::Pace::default(),
             transit: step::Transit::default(),
+            choice: step::Choice::default(),
+            seen: endings::Seen::default(),
             debug: debug::Debug::default(),
-            chosen: None,
-            arrived: None,
-            breaks_in: false,
-            watched: watchdog::Entry::default(),
-            stuck_before: Vec::new(),
-            events: Vec::new(),
-            misuse: None,
-            _ticker: ticker,
+            guards: watchdog::Guards::new(ticker),
         };
-        session.model.process.command_line = session.space.invocation.command_line.clone();
-        session.watched.begins();
-        session.show_process();
+        session.model.process.program.command_line = session.spaces.here.invocation.command_line.clone();
+        session.guards.step_begins();
+        session.spaces.show_process();
         session.new_image()?;
         session.start_servers()?;
         session.run_to_park(pid)?;
-        session.watched.ends();
-        session.look_at_locks();
+        session.guards.step_ends();
+        session.threads.look_at_locks(&session.model, &session.spaces);
         Ok(session)
     }
 
@@ -324,84 +290,86 @@ impl Session {
     /// Writes the traffic with the peers down, for a trace.
     pub fn keep_journal(&mut self) {
         self.network.keep_journal();
+        self.model.channels.overheard.listen();
     }
 
     /// The exit statuses of the clients that have ended.
     pub fn client_exits(&mut self) -> Result<Vec<Option<i32>>, Failure> {
-        match self.resident_exits() {
+        match self.residency().resident_exits() {
             Some(exits) => Ok(exits),
             None => self.network.client_exits(),
         }
     }
 
     pub fn host(&self) -> &ProcessHost {
-        &self.host
+        &self.spaces.host
     }
 
     /// How the execution ended, if it has.
     pub fn end(&self) -> Option<&End> {
-        self.ended.as_ref()
-    }
-
-    /// Did the last transition unmap memory that other threads may use?
-    pub fn took_memory(&self) -> bool {
-        self.transit.took_memory
-    }
-
-    /// What the last transition learned of threads that had ended: it joined them, and need not wait. Nothing shows that but the call of `pthread_join`, and
-    /// what it does afterwards comes after their ends.
-    pub fn and_joined(&self, footprint: explore::Footprint) -> Option<explore::Footprint> {
-        let joined = &self.transit.joined;
-        let all = |footprint: explore::Footprint| {
-            let each = joined.iter().map(|&handle| footprint::thread_handle(handle));
-            each.fold(footprint, explore::Footprint::awaiting)
-        };
-        (!joined.is_empty()).then(|| all(footprint))
-    }
-
-    /// Address ranges in the memory of a process that are the supervisor's own: where displaced instructions are.
-    pub fn own_ranges(&self, process: Pid) -> Vec<std::ops::Range<u64>> {
-        let space = self.all_spaces().find(|space| space.id == process);
-        space.map_or_else(Vec::new, |space| space.code.scratch_ranges().collect())
+        self.ends.ended.as_ref()
     }
 
     pub fn crash(&self) -> Option<&Crash> {
-        self.crash.as_ref()
+        self.ends.crash.as_ref()
     }
 
     /// Kills and reaps the tasks.
     pub fn finish(mut self) {
-        let others = std::mem::take(&mut self.spaces).into_values();
+        let others = std::mem::take(&mut self.spaces.others).into_values();
         let tasks = others
             .filter_map(|space| space.task)
-            .chain(self.space.task.take());
-        let retired = self.take_retired().into_iter().map(|(_, task)| task);
+            .chain(self.spaces.here.task.take());
+        let retired = self.spaces.take_retired().into_iter().map(|(_, task)| task);
         for task in tasks.chain(retired) {
             task.kill();
         }
     }
 
-    /// The task, between steps.
-    fn task(&mut self) -> Result<&mut Stopped, Failure> {
-        self.space.task.as_mut().ok_or_else(Self::gone)
+    /// The memory of all processes.
+    pub fn spaces(&self) -> &Spaces {
+        &self.spaces
+    }
+
+    /// The same, for whoever keeps checkpoints of it.
+    pub fn spaces_mut(&mut self) -> &mut Spaces {
+        &mut self.spaces
+    }
+
+    /// Puts the process of a thread in place, in the model and here.
+    fn enter_process_of(&mut self, tid: Tid) {
+        if let Some(pid) = self.model.process_of(tid) {
+            self.enter(pid);
+        }
+    }
+
+    fn enter(&mut self, pid: Pid) {
+        self.model.enter(pid);
+        self.spaces.enter(self.model.process.program.space);
+    }
+
+    /// Puts the process in place that is there between steps.
+    fn go_home(&mut self) {
+        self.model.go_home();
+        self.spaces.enter(self.model.process.program.space);
     }
 
     /// Runs `work` in the context of a handler of the model.
     fn with_cx<R>(&mut self, tid: Tid, wake: Wake, work: impl FnOnce(&mut Cx) -> R) -> Result<R, Failure> {
         self.enter_process_of(tid);
-        let task = self.space.task.as_ref().ok_or_else(Self::gone)?;
-        let mut mem = TaskMemory::of_program(task, &self.space.code);
+        let task = self.spaces.here.task.as_ref().ok_or_else(crate::spaces::gone)?;
+        let mut mem = TaskMemory::of_program(task, &self.spaces.here.code);
         let mut cx = Cx {
             model: &mut self.model,
             mem: &mut mem,
-            host: &self.host,
+            host: &self.spaces.host,
             net: &mut self.network,
             tid,
             wake,
         };
         let result = work(&mut cx);
         for range in mem.forced() {
-            self.layout_changed(layout::Change::Mapped(range));
+            self.spaces.layout_changed(layout::Change::Mapped(range));
         }
         self.network.take_failure()?;
         Ok(result)
@@ -427,7 +395,7 @@ fn new_model(options: &Options) -> Model {
         Some(files) => Model::over(&options.config, (**files).clone()),
         None => Model::new(&options.config),
     };
-    model.fs.program = options.program.image.as_os_str().as_bytes().into();
+    model.fs.set_program(options.program.image.as_os_str().as_bytes());
     if options.faults.calls.contains(Faults::POWER) {
         model.fs.keep_history();
     }

@@ -6,7 +6,7 @@
 use super::{Change, Session, Snapshot, TaskKey};
 use checkpoint::{Backend, Checkpointer, MarkId, Stats, View};
 use failure::Failure;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use syscall_model::processes::Pid;
 use tracee::Stopped;
 use xxhash_rust::xxh3::xxh3_128;
@@ -21,17 +21,19 @@ pub struct Marks {
 
 struct Kept {
     checkpoints: Box<dyn Checkpointer>,
-    /// How many marks are of this task.
-    marks: u64,
+    /// The marks that this task is part of.
+    marks: HashSet<MarkId>,
     /// The task, if its process has ended.
     parked: Option<Stopped>,
     /// Its process is alive.
     lives: bool,
 }
 
-/// A remembered state of the memory of all tasks.
-#[derive(Debug)]
-pub struct MemoryMark(Vec<(TaskKey, MarkId)>);
+/// A remembered state of an execution, for whoever goes back to it: the memory of all tasks, and everything else.
+pub struct Mark {
+    memory: Vec<(TaskKey, MarkId)>,
+    rest: Snapshot,
+}
 
 impl Marks {
     pub fn new(session: &mut Session, backend: Backend) -> Result<Self, Failure> {
@@ -46,15 +48,15 @@ impl Marks {
 
     /// Takes note of what happened to the tasks.
     fn follow(&mut self, session: &mut Session) -> Result<(), Failure> {
-        for (key, task) in session.take_retired() {
+        for (key, task) in session.spaces.take_retired() {
             self.retire(key, task);
         }
-        for news in session.take_news() {
+        for news in session.spaces.take_news() {
             let kept = match self.kept.entry(news.key) {
                 std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
                 std::collections::btree_map::Entry::Vacant(new) => new.insert(Kept {
                     checkpoints: checkpoint::best(news.task, self.backend)?,
-                    marks: 0,
+                    marks: HashSet::new(),
                     parked: None,
                     lives: true,
                 }),
@@ -84,7 +86,7 @@ impl Marks {
     }
 
     fn drop_if_unused(&mut self, key: TaskKey) {
-        let is_unused = |kept: &Kept| !kept.lives && kept.marks == 0;
+        let is_unused = |kept: &Kept| !kept.lives && kept.marks.is_empty();
         if self.kept.get(&key).is_some_and(is_unused)
             && let Some(kept) = self.kept.remove(&key)
         {
@@ -92,54 +94,45 @@ impl Marks {
         }
     }
 
-    /// Remembers the memory as it is; `None` where that cannot be done.
-    pub fn mark(&mut self, session: &mut Session) -> Result<Option<MemoryMark>, Failure> {
+    /// Remembers the state as it is; `None` where that cannot be done.
+    pub fn mark(&mut self, session: &mut Session) -> Result<Option<Mark>, Failure> {
         self.follow(session)?;
-        let mut made = MemoryMark(Vec::new());
-        for news in session.take_news() {
+        let mut memory = Vec::new();
+        for news in session.spaces.take_news() {
             let Some(kept) = self.kept.get_mut(&news.key) else {
                 continue;
             };
             match kept.checkpoints.mark(news.task) {
                 Ok(id) => {
-                    kept.marks += 1;
-                    made.0.push((news.key, id));
+                    kept.marks.insert(id);
+                    memory.push((news.key, id));
                 }
                 Err(error) if error.needs_reexecution() => {
-                    self.forget(&made);
+                    self.forget_memory(&memory);
                     return Ok(None);
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(Some(made))
+        let rest = session.snapshot()?;
+        Ok(Some(Mark { memory, rest }))
     }
 
     /// Puts everything back; `false` where that cannot be done, and then the session is of no more use.
-    pub fn restore(
-        &mut self,
-        session: &mut Session,
-        mark: &MemoryMark,
-        rest: &Snapshot,
-    ) -> Result<bool, Failure> {
-        self.put_back(session, mark, rest, |checkpoints, task, id| {
+    pub fn restore(&mut self, session: &mut Session, mark: &Mark) -> Result<bool, Failure> {
+        self.put_back(session, mark, |checkpoints, task, id| {
             checkpoints.restore(task, id)
         })
     }
 
     /// The same for the last time: the mark is forgotten.
-    pub fn restore_last(
-        &mut self,
-        session: &mut Session,
-        mark: &MemoryMark,
-        rest: &Snapshot,
-    ) -> Result<bool, Failure> {
-        let done = self.put_back(session, mark, rest, |checkpoints, task, id| {
+    pub fn restore_last(&mut self, session: &mut Session, mark: &Mark) -> Result<bool, Failure> {
+        let done = self.put_back(session, mark, |checkpoints, task, id| {
             checkpoints.restore_last(task, id)
         });
-        for (key, _) in &mark.0 {
+        for (key, id) in &mark.memory {
             if let Some(kept) = self.kept.get_mut(key) {
-                kept.marks = kept.marks.saturating_sub(1);
+                kept.marks.remove(id);
             }
         }
         done
@@ -148,14 +141,13 @@ impl Marks {
     fn put_back(
         &mut self,
         session: &mut Session,
-        mark: &MemoryMark,
-        rest: &Snapshot,
+        mark: &Mark,
         restore: impl Fn(&mut dyn Checkpointer, &mut Stopped, MarkId) -> checkpoint::Result<()>,
     ) -> Result<bool, Failure> {
         self.follow(session)?;
-        let mut tasks = session.take_tasks();
+        let mut tasks = session.spaces.take_tasks();
         let mut ready = BTreeMap::new();
-        for &(key, id) in &mark.0 {
+        for &(key, id) in &mark.memory {
             let Some(kept) = self.kept.get_mut(&key) else {
                 return Ok(false);
             };
@@ -176,15 +168,21 @@ impl Marks {
         for (key, task) in tasks {
             self.retire(key, task);
         }
-        session.revert(rest, ready)?;
+        session.revert(&mark.rest, ready)?;
         Ok(true)
     }
 
-    pub fn forget(&mut self, mark: &MemoryMark) {
-        for &(key, id) in &mark.0 {
-            if let Some(kept) = self.kept.get_mut(&key) {
+    /// A mark is not needed any more. One of an execution before this one is gone already.
+    pub fn forget(&mut self, mark: &Mark) {
+        self.forget_memory(&mark.memory);
+    }
+
+    fn forget_memory(&mut self, memory: &[(TaskKey, MarkId)]) {
+        for &(key, id) in memory {
+            if let Some(kept) = self.kept.get_mut(&key)
+                && kept.marks.remove(&id)
+            {
                 kept.checkpoints.forget(id);
-                kept.marks = kept.marks.saturating_sub(1);
             }
             self.drop_if_unused(key);
         }
@@ -198,12 +196,13 @@ impl Marks {
     ) -> Result<u128, Failure> {
         self.follow(session)?;
         let views: Vec<View> = session
-            .processes_with_memory()
+            .spaces
+            .with_memory()
             .into_iter()
             .map(|process| view(session, process))
             .collect();
         let mut identities = Vec::with_capacity(views.len());
-        for (news, view) in session.take_news().into_iter().zip(views) {
+        for (news, view) in session.spaces.take_news().into_iter().zip(views) {
             if let Some(kept) = self.kept.get_mut(&news.key) {
                 identities.push((news.process, kept.checkpoints.identity(news.task, &view)?));
             }

@@ -5,9 +5,10 @@ use super::inputs::{RecordingHost, StandIn};
 use super::spaces::Invocation;
 use crate::code::Code;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use syscall_model::fs::{Attributes, Host, HostEntry, HostFile};
+use syscall_model::processes::Pid;
 use syscall_model::{Errno, Fault, GuestMemory};
 use trace::InputRecord;
 use tracee::Stopped;
@@ -44,6 +45,15 @@ impl<'a> TaskMemory<'a> {
     }
 }
 
+/// Bytes of the largest lock of the C library.
+const LOCK: u64 = 56;
+
+/// Locks at these addresses, and words at those, will be looked at: they are read in one call. What cannot be read is found out when it is looked at.
+pub fn expect(task: &Stopped, locks: impl Iterator<Item = u64>, words: impl IntoIterator<Item = u64>) {
+    let ends = |lock: u64| [lock, lock.saturating_add(LOCK - 1)];
+    let _ = task.memory().expect(locks.flat_map(ends).chain(words));
+}
+
 impl GuestMemory for TaskMemory<'_> {
     fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), Fault> {
         self.memory.read(addr, out).map_err(|_| Fault(addr))
@@ -68,62 +78,9 @@ impl GuestMemory for TaskMemory<'_> {
     }
 }
 
-impl hooks::GuestMemory for TaskMemory<'_> {
+impl hooks::ReadMemory for TaskMemory<'_> {
     fn read(&self, address: u64, buffer: &mut [u8]) -> Option<()> {
         self.memory.read(address, buffer).ok()
-    }
-}
-
-/// Memory of the stopped task around some addresses, read in one call; the rest is read when asked for.
-pub struct Gathered<'a> {
-    rest: TaskMemory<'a>,
-    /// Addresses and lengths, one after the other in `bytes`.
-    pieces: Vec<(u64, usize)>,
-    bytes: Vec<u8>,
-}
-
-impl<'a> Gathered<'a> {
-    /// As much as a lock of the C library takes, at each of these addresses.
-    pub fn new(task: &'a Stopped, addresses: impl Iterator<Item = u64>) -> Self {
-        const LOCK: u64 = 56;
-        const PAGE: u64 = 4096;
-        let mut pieces: Vec<(u64, usize)> = addresses
-            // Never across a page: the next one may not be there.
-            .map(|at| (at, LOCK.min(PAGE - at % PAGE) as usize))
-            .collect();
-        pieces.sort_unstable();
-        pieces.dedup();
-        let mut bytes = vec![0; pieces.iter().map(|piece| piece.1).sum()];
-        if pieces.len() < 2 || task.memory().read_many(&pieces, &mut bytes).is_err() {
-            pieces.clear();
-        }
-        Self {
-            rest: TaskMemory::new(task),
-            pieces,
-            bytes,
-        }
-    }
-
-    fn piece(&self, address: u64, len: usize) -> Option<&[u8]> {
-        let mut at = 0;
-        for &(start, size) in &self.pieces {
-            let skip = address.wrapping_sub(start);
-            if skip < size as u64 && skip as usize + len <= size {
-                return self.bytes.get(at + skip as usize..at + skip as usize + len);
-            }
-            at += size;
-        }
-        None
-    }
-}
-
-impl hooks::GuestMemory for Gathered<'_> {
-    fn read(&self, address: u64, buffer: &mut [u8]) -> Option<()> {
-        match self.piece(address, buffer.len()) {
-            Some(bytes) => buffer.copy_from_slice(bytes),
-            None => hooks::GuestMemory::read(&self.rest, address, buffer)?,
-        }
-        Some(())
     }
 }
 
@@ -134,7 +91,19 @@ pub struct ProcessHost {
     files: RecordingHost,
     invocation: Invocation,
     /// Memory that is no part of the program's world.
-    hidden: Vec<Range<u64>>,
+    hidden: Arc<Vec<Range<u64>>>,
+    /// The processes that are not in place.
+    others: Vec<Other>,
+}
+
+/// What is known of a process that is not in place.
+#[derive(Clone, Debug)]
+pub struct Other {
+    pub process: Pid,
+    /// Its kernel task.
+    pub pid: i32,
+    pub environment: Arc<[u8]>,
+    pub hidden: Arc<Vec<Range<u64>>>,
 }
 
 impl ProcessHost {
@@ -143,7 +112,8 @@ impl ProcessHost {
             pid,
             files: RecordingHost::new(options.inputs.clone()),
             invocation: Invocation::of(options),
-            hidden: Vec::new(),
+            hidden: Arc::default(),
+            others: Vec::new(),
         }
     }
 
@@ -162,23 +132,20 @@ impl ProcessHost {
         self.files.stand_in(path)
     }
 
+    /// A program that the program itself has written: see [`Inputs::made`](super::Inputs::made).
+    pub fn made(&self, path: &[u8], contents: &[u8]) -> std::io::Result<PathBuf> {
+        self.files.made(path, contents)
+    }
+
     /// Memory that the program must not find in its list of mappings.
-    pub fn hide(&mut self, ranges: Vec<Range<u64>>) {
+    pub fn hide(&mut self, ranges: Arc<Vec<Range<u64>>>) {
         self.hidden = ranges;
     }
 
-    /// The list of mappings, as it would be without ours.
-    fn maps(&self) -> Option<Vec<u8>> {
-        let all = std::fs::read(format!("/proc/{}/maps", self.pid)).ok()?;
-        let is_hidden = |line: &[u8]| {
-            let digits = line.split(|&byte| byte == b'-').next().unwrap_or_default();
-            let start = std::str::from_utf8(digits)
-                .ok()
-                .and_then(|digits| u64::from_str_radix(digits, 16).ok());
-            start.is_some_and(|start| self.hidden.iter().any(|range| range.contains(&start)))
-        };
-        let lines = all.split_inclusive(|&byte| byte == b'\n');
-        Some(lines.filter(|line| !is_hidden(line)).collect::<Vec<_>>().concat())
+    /// The processes that are not in place.
+    pub fn beside(&mut self, others: impl Iterator<Item = Other>) {
+        self.others.clear();
+        self.others.extend(others);
     }
 
     /// The words that the process in place was started with.
@@ -192,13 +159,32 @@ impl ProcessHost {
     }
 }
 
+/// The list of mappings of a task, as it would be without ours.
+fn maps(pid: i32, hidden: &[Range<u64>]) -> Option<Vec<u8>> {
+    let all = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let is_hidden = |line: &[u8]| {
+        let digits = line.split(|&byte| byte == b'-').next().unwrap_or_default();
+        let start = std::str::from_utf8(digits)
+            .ok()
+            .and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        start.is_some_and(|start| hidden.iter().any(|range| range.contains(&start)))
+    };
+    let lines = all.split_inclusive(|&byte| byte == b'\n');
+    Some(lines.filter(|line| !is_hidden(line)).collect::<Vec<_>>().concat())
+}
+
+/// The auxiliary vector of a task.
+fn auxv(pid: i32) -> Option<Vec<u8>> {
+    std::fs::read(format!("/proc/{pid}/auxv")).ok()
+}
+
 impl Host for ProcessHost {
     fn lstat(&self, path: &[u8]) -> Result<Attributes, Errno> {
         self.files.lstat(path)
     }
 
-    fn look(&self, path: &[u8]) -> Result<Attributes, Errno> {
-        self.files.look(path)
+    fn attributes(&self, path: &[u8]) -> Result<Attributes, Errno> {
+        self.files.attributes(path)
     }
 
     fn read_link(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -217,8 +203,18 @@ impl Host for ProcessHost {
         match name {
             b"cmdline" => Some(self.invocation.command_line.to_vec()),
             b"environ" => Some(self.invocation.environment.to_vec()),
-            b"maps" => self.maps(),
-            b"auxv" => std::fs::read(format!("/proc/{}/{}", self.pid, name.escape_ascii())).ok(),
+            b"maps" => maps(self.pid, &self.hidden),
+            b"auxv" => auxv(self.pid),
+            _ => None,
+        }
+    }
+
+    fn file_of_process(&self, pid: Pid, name: &[u8]) -> Option<Vec<u8>> {
+        let other = self.others.iter().find(|other| other.process == pid)?;
+        match name {
+            b"environ" => Some(other.environment.to_vec()),
+            b"maps" => maps(other.pid, &other.hidden),
+            b"auxv" => auxv(other.pid),
             _ => None,
         }
     }

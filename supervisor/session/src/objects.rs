@@ -56,7 +56,7 @@ pub fn resolve_all(names: &[String], session: &Session) -> Result<Vec<Range<u64>
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let objects = Objects::of(session.own_modules());
+    let objects = Objects::of(session.explain().own_modules());
     names
         .iter()
         .map(|name| resolve(name, &objects, session))
@@ -70,7 +70,7 @@ fn resolve(name: &str, objects: &Objects, session: &Session) -> Result<Range<u64
     if let Some((start, end, _)) = objects.variables.iter().find(|(.., variable)| variable == name) {
         return Ok(*start..*end);
     }
-    for module in session.own_modules() {
+    for module in session.explain().own_modules() {
         let Ok(file) = peers::read_bounded(&module.file, LARGEST_MODULE) else {
             continue;
         };

@@ -2,6 +2,7 @@
 
 use super::shared::unreadable;
 use super::spaces::Invocation;
+use super::stacks::Explain;
 use super::step::Flow;
 use super::{Change, Context, Crash, Session};
 use failure::Failure;
@@ -46,12 +47,12 @@ impl Session {
             ..Context::default()
         };
         if fork.stack == 0 {
-            context.inside.clone_from(&self.context(tid).inside);
+            context.inside.clone_from(&self.threads.at(tid).inside);
         }
         if fork.borrows || self.model.fs.has_shared_memory() {
             self.arm()?;
         }
-        let task = self.task()?;
+        let task = self.spaces.task()?;
         let memory = match fork.borrows {
             true => {
                 context.xstate = Some(task.xstate()?);
@@ -59,32 +60,38 @@ impl Session {
             }
             false => {
                 let copy = task.inject_fork()?;
-                let key = self.next_key();
-                let space = self.space.copy(fork.child, key, copy);
-                let space = self.spaces.entry(fork.child).or_insert(space);
-                space.task.as_ref().ok_or_else(Self::gone)?.memory()
+                let key = self.spaces.next_key();
+                let space = self.spaces.here.copy(fork.child, key, copy);
+                let planted = self.inspect().planted();
+                let space = self.spaces.others.entry(fork.child).or_insert(space);
+                let memory = space.task.as_ref().ok_or_else(crate::spaces::gone)?.memory();
+                for (address, original) in planted {
+                    memory.write_forced(address, &[original])?;
+                }
+                memory
             }
         };
         if let Some(address) = fork.child_tid {
             // As the kernel: a bad address is nobody's error.
             let _ = memory.write(address, &own_number);
         }
-        self.contexts.insert(fork.child, context);
+        self.threads.insert(fork.child, context);
+        self.spaces.show_process();
         Ok(i64::from(fork.child))
     }
 
     /// From now on somebody else can see what is done to memory: all parking points count.
     pub(super) fn arm(&mut self) -> Result<(), Failure> {
-        let task = self.space.task.as_mut().ok_or_else(Self::gone)?;
-        if self.space.code.arm(task)? {
-            self.layout_changed(Change::Anywhere);
+        let task = self.spaces.here.task.as_mut().ok_or_else(crate::spaces::gone)?;
+        if self.spaces.here.code.arm(task)? {
+            self.spaces.layout_changed(Change::Anywhere);
         }
         Ok(())
     }
 
     /// The maker of a process that borrows its memory waits until it no longer does.
     pub(super) fn park_until_exec(&mut self, tid: Tid, regs: Regs, child: Tid) -> Flow {
-        let context = self.context(tid);
+        let context = self.threads.at(tid);
         context.hook = None;
         context.touches.clear();
         self.model.thread_mut(tid).wait = Some(processes::until_exec(child));
@@ -105,16 +112,16 @@ impl Session {
             self.resident_ended(peer, ended)?;
         }
         if !is_first && peer.is_none() {
-            let command = self.command_of_process();
-            self.ended_children.push(ProcessEnd { pid, command, ended });
+            let command = self.explain().command_of_process();
+            self.ends.children.push(ProcessEnd { pid, command, ended });
         }
         if self.model.is_single() {
             self.note_zombies(pid);
-            let first = self.first_ended.take();
+            let first = self.ends.first_ended.take();
             return Ok(self.ends(first.unwrap_or(end)));
         }
         if is_first {
-            self.first_ended = Some(end);
+            self.ends.first_ended = Some(end);
         }
         if peer.is_none() {
             self.note_zombies(pid);
@@ -126,16 +133,19 @@ impl Session {
         })?;
         stored.map_err(unreadable)?;
         for tid in self.model.threads.keys() {
-            self.contexts.remove(tid);
-            self.locks.remove(tid);
+            self.threads.remove(tid);
         }
-        let space = self.model.process.space;
+        let space = self.model.process.program.space;
         self.model.end_process(ended);
-        let lives = |pid: &Pid| self.model.process_at(*pid).is_some_and(|p| p.space == space);
+        let lives = |pid: &Pid| {
+            self.model
+                .process_at(*pid)
+                .is_some_and(|p| p.program.space == space)
+        };
         if !self.model.pids().iter().any(lives) {
-            self.retire_task();
+            self.spaces.retire_task();
         }
-        self.follow_model();
+        self.spaces.enter(self.model.process.program.space);
         self.show_shared_memory()?;
         Ok(Flow::Ended)
     }
@@ -144,19 +154,25 @@ impl Session {
     pub(super) fn die(&mut self, tid: Tid, signal: i32, address: Option<u64>) -> Result<Flow, Failure> {
         let is_first = self.model.process.pid == self.options.config.pid;
         let is_peer = self.model.process.peer.is_some();
-        if !is_peer && (is_first || self.crash.is_none() && dumps_core(signal)) {
+        if !is_peer && (is_first || self.ends.crash.is_none() && dumps_core(signal)) {
             // It will be gone when somebody asks.
             let stack = match self.model.is_single() {
                 true => Vec::new(),
-                false => self.stack_of_crash(tid, signal),
+                false => self.explain().stack_of_crash(tid, signal),
             };
-            self.crash = Some(Crash {
+            self.ends.crash = Some(Crash {
                 thread: tid,
                 signal,
                 address,
-                process: (!is_first).then(|| (self.model.process.pid, self.command_of_process())),
+                process: (!is_first).then(|| (self.model.process.pid, self.explain().command_of_process())),
                 stack,
             });
+        }
+        if self.inspect().is_debugged() {
+            return self.stand_at_crash(tid);
+        }
+        if dumps_core(signal) && !self.model.is_single() && !is_peer {
+            self.core_of_crash()?;
         }
         self.process_ends(tid, End::Killed(signal))
     }
@@ -164,45 +180,38 @@ impl Session {
     /// Another program begins in a task of its own: the one before stays as it is, for checkpoints and for whoever lent it.
     pub(super) fn move_out(&mut self, tid: Tid) -> Result<super::spaces::Space, Failure> {
         let pid = self.model.process.pid;
-        let copy = self.task()?.inject_fork()?;
-        let key = self.next_key();
-        let mut space = self.space.copy(pid, key, copy);
+        let copy = self.spaces.task()?.inject_fork()?;
+        let key = self.spaces.next_key();
+        let mut space = self.spaces.here.copy(pid, key, copy);
         space.loaded = tid;
-        Ok(std::mem::replace(&mut self.space, space))
+        Ok(std::mem::replace(&mut self.spaces.here, space))
     }
 
     /// The other program runs: its threads, and what is left of the memory before.
     pub(super) fn moved_out(&mut self, before: super::spaces::Space, exec: &Exec) {
         let pid = self.model.process.pid;
         for tid in self.model.threads.keys() {
-            self.contexts.remove(tid);
-            self.locks.remove(tid);
+            self.threads.remove(tid);
         }
-        self.contexts.insert(pid, Context::default());
-        self.space.loaded = pid;
-        self.space.stacks.clear();
-        self.space.freed.clear();
-        self.space.invocation = Invocation::new(&exec.argv, exec.envp.iter().cloned());
-        self.model.process.command_line = self.space.invocation.command_line.clone();
-        if self.model.process.borrows {
-            self.spaces.insert(before.id, before);
+        self.threads.insert(pid, Context::default());
+        self.spaces.here.loaded = pid;
+        self.spaces.here.known.stacks.clear();
+        self.spaces.here.freed.clear();
+        self.spaces.here.invocation = Invocation::new(&exec.argv, exec.envp.iter().cloned());
+        self.model.process.program.command_line = self.spaces.here.invocation.command_line.clone();
+        if self.model.process.program.borrows {
+            self.spaces.others.insert(before.id, before);
         } else if let Some(task) = before.task {
-            self.retired.push((before.key, task));
+            self.spaces.retired.push((before.key, task));
         }
-    }
-
-    /// What the process in place runs, in one word.
-    pub(super) fn command_of_process(&self) -> String {
-        let program = String::from_utf8_lossy(&self.model.fs.program).into_owned();
-        program.rsplit('/').next().unwrap_or_default().to_owned()
     }
 
     /// A process ends, or has nothing more to do: are there children that it has not waited for?
     fn note_zombies(&mut self, parent: Pid) {
         let zombies = self.model.zombies.values();
         if zombies.into_iter().any(|zombie| zombie.parent == parent) {
-            let command = self.command_of_process();
-            self.left_behind.insert(format!(
+            let command = self.explain().command_of_process();
+            self.ends.left_behind.insert(format!(
                 "{command} does not wait for a child that has ended: it stays a zombie as long as its parent runs"
             ));
         }
@@ -212,11 +221,11 @@ impl Session {
     pub(super) fn note_left_behind(&mut self) {
         for pid in self.model.own_pids() {
             self.enter(pid);
-            if self.first_ended.is_some() {
-                let command = self.command_of_process();
+            if self.ends.first_ended.is_some() {
+                let command = self.explain().command_of_process();
                 let what =
                     format!("a process that runs {command} was still there when the program had ended");
-                self.left_behind.insert(what);
+                self.ends.left_behind.insert(what);
             }
             self.note_zombies(pid);
         }
@@ -225,11 +234,19 @@ impl Session {
 
     /// Processes that were not waited for, or that were still there at the end.
     pub fn left_behind(&self) -> &BTreeSet<String> {
-        &self.left_behind
+        &self.ends.left_behind
     }
 
     /// The processes that have ended so far, but for the first.
     pub fn ended_children(&self) -> &[ProcessEnd] {
-        &self.ended_children
+        &self.ends.children
+    }
+}
+
+impl<'a> Explain<'a> {
+    /// What the process in place runs, in one word.
+    pub(super) fn command_of_process(self) -> String {
+        let program = String::from_utf8_lossy(self.model.fs.program()).into_owned();
+        program.rsplit('/').next().unwrap_or_default().to_owned()
     }
 }

@@ -1,6 +1,7 @@
 //! The program under test: found, looked at, and refused with a reason if it cannot be handled.
 
 use failure::Failure;
+use goblin::elf::header;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Read;
@@ -51,6 +52,13 @@ impl Program {
             Failure::unsupported(format!("{}: too many levels of interpreters", path.display()))
                 .hint("name the interpreter itself: tracefork run -- INTERPRETER SCRIPT"),
         )
+    }
+}
+
+impl Program {
+    /// Can a file with these contents be run?
+    pub fn check(path: &Path, contents: &[u8]) -> Result<(), Failure> {
+        classify(path, &contents[..contents.len().min(256)]).map(|_| ())
     }
 }
 
@@ -148,18 +156,17 @@ fn classify(path: &Path, head: &[u8]) -> Result<Image, Failure> {
             interpreter.to_vec(),
         ))));
     }
-    if !head.starts_with(b"\x7fELF") {
+    if !head.starts_with(header::ELFMAG) {
         return Err(
             Failure::unsupported(format!("{shown}: is neither an ELF program nor a script with #!"))
                 .hint("for a script, name the interpreter: tracefork run -- sh SCRIPT"),
         );
     }
-    if head.len() < 20 || head[4] != 2 {
+    if head.len() < 20 || head[header::EI_CLASS] != header::ELFCLASS64 {
         return Err(Failure::unsupported(format!("{shown}: is a 32-bit program")).hint("build it for x86-64"));
     }
-    const EM_X86_64: u16 = 62;
     let machine = u16::from_le_bytes([head[18], head[19]]);
-    if head[5] != 1 || machine != EM_X86_64 {
+    if head[header::EI_DATA] != header::ELFDATA2LSB || machine != header::EM_X86_64 {
         return Err(Failure::unsupported(format!(
             "{shown}: is built for another processor (ELF machine {machine})"
         ))

@@ -10,6 +10,7 @@
 //! runs on an alternate stack, which may lie anywhere.
 
 use super::Session;
+use super::spaces::Space;
 use failure::Failure;
 use procfs::process::MMapPath;
 use std::ops::Range;
@@ -37,7 +38,7 @@ impl Session {
     /// Would what a thread leaves be looked at? One that has always been alone leaves the same whenever it comes by.
     pub(super) fn may_leave_residue(&self) -> bool {
         let has_had_threads = self.model.next_tid > self.options.config.pid + 1;
-        has_had_threads && self.ended.is_none()
+        has_had_threads && self.ends.ended.is_none()
     }
 
     /// Wipes what `tid`, which stands or ended at `regs`, left below its stack pointer. `is_call`: it has just called a function, so there is nothing
@@ -57,7 +58,7 @@ impl Session {
             let page = (top - 1) & !(PAGE as u64 - 1);
             let bottom = page.saturating_sub(PAGE as u64).max(stack);
             let used = &mut pages[..(top - bottom) as usize];
-            let memory = self.task()?.memory();
+            let memory = self.spaces.task()?.memory();
             memory.read(bottom, used)?;
             let (next, this) = used.split_at(page.max(stack).saturating_sub(bottom) as usize);
             for (start, piece) in [(page.max(stack), this), (bottom, next)] {
@@ -79,20 +80,20 @@ impl Session {
         let Some(thread) = self.model.find_thread(tid) else {
             return false;
         };
-        let (start, size, _) = thread.altstack;
+        let (start, size, _) = thread.signals.altstack;
         (start..start.saturating_add(size)).contains(&sp)
     }
 
     /// Where the stack of the thread begins, if it is known to be a stack and its alone.
     fn stack_below(&mut self, tid: Tid, regs: &Regs) -> Result<Option<u64>, Failure> {
-        let Some(region) = self.region_of(tid, regs.rsp)? else {
+        let Some(region) = self.spaces.here.region_of(tid, regs.rsp)? else {
             return Ok(None);
         };
         let is_thread_stack = region.is_guarded && (regs.rsp..region.range.end).contains(&regs.fs_base);
         let is_shared = self
-            .contexts
+            .threads
             .iter()
-            .filter(|&(&other, _)| other != tid && self.is_here(other))
+            .filter(|&(&other, _)| other != tid && self.spaces.is_here(&self.model, other))
             .any(|(_, context)| region.range.contains(&context.regs.rsp));
         let is_stack = (region.is_main_stack || is_thread_stack) && !is_shared;
         Ok(is_stack.then_some(region.range.start))
@@ -103,17 +104,21 @@ impl Session {
     pub(super) fn is_shared_range(&mut self, range: Range<u64>, sp: u64) -> Result<bool, Failure> {
         let mut from = range.start;
         while let Some(area) = self
+            .spaces
             .task()?
             .area_from(from)?
             .filter(|a| a.range.start < range.end)
         {
             from = area.range.end;
-            let here = self.contexts.iter().filter(|&(&tid, _)| self.is_here(tid));
+            let here = self
+                .threads
+                .iter()
+                .filter(|&(&tid, _)| self.spaces.is_here(&self.model, tid));
             let mut others = here.map(|(_, context)| context.regs.rsp);
             let is_left = range.start < area.range.start && !others.any(|sp| area.range.contains(&sp));
             let is_aside = area.range.contains(&sp) || is_left;
             let is_private = is_aside && is_plain(&area) && {
-                let below = self.task()?.area_from(area.range.start - 1)?;
+                let below = self.spaces.task()?.area_from(area.range.start - 1)?;
                 is_guard(below, area.range.start)
             };
             if area.prot != libc::PROT_NONE && !is_private {
@@ -122,12 +127,14 @@ impl Session {
         }
         Ok(false)
     }
+}
 
+impl Space {
     /// The mapping that a thread's stack pointer is in.
     fn region_of(&mut self, tid: Tid, sp: u64) -> Result<Option<Region>, Failure> {
-        let version = self.layout_version();
+        let version = self.layout_version;
         let is_known = |region: &&Region| region.layout == version && region.range.contains(&sp);
-        if let Some(region) = self.space.stacks.get(&tid).filter(is_known) {
+        if let Some(region) = self.known.stacks.get(&tid).filter(is_known) {
             return Ok(Some(region.clone()));
         }
         let task = self.task()?;
@@ -142,7 +149,7 @@ impl Session {
         };
         // The main stack grows without a call.
         if !region.is_main_stack {
-            self.space.stacks.insert(tid, region.clone());
+            self.known.stacks.insert(tid, region.clone());
         }
         Ok(Some(region))
     }

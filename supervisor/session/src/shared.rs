@@ -6,12 +6,12 @@
 
 use super::Session;
 use failure::Failure;
-use syscall_model::{Errno, Tid, Wake, fs};
+use syscall_model::{Call, Errno, Sysno, Tid, Wake, fs};
 
 impl Session {
     /// After a step: what the process in place has stored in shared memory reaches all who map it.
     pub(super) fn share_memory(&mut self) -> Result<(), Failure> {
-        if self.model.is_single() || self.ended.is_some() {
+        if self.model.is_single() || self.ends.ended.is_some() {
             return Ok(());
         }
         let here = self.model.process.pid;
@@ -33,7 +33,7 @@ impl Session {
         let here = self.model.process.pid;
         for pid in self.model.pids() {
             self.enter(pid);
-            if self.model.fs.has_shared_memory() && !self.model.process.borrows {
+            if self.model.fs.has_shared_memory() && !self.model.process.program.borrows {
                 self.fill_shared_memory()?;
             }
         }
@@ -43,11 +43,53 @@ impl Session {
 
     /// The process in place sees what others have stored.
     fn fill_shared_memory(&mut self) -> Result<(), Failure> {
-        self.space.touched = true;
+        self.spaces.here.touched = true;
         let tid = self.some_thread();
         let filled = self.with_cx(tid, Wake::Ready, fs::refresh_all)?;
         filled.map_err(unreadable)?;
         self.fit_shared_mappings(tid)
+    }
+
+    /// Somebody touches a mapping of a part of a file that another mapping of the process in place shows, too.
+    pub(super) fn wake_mapping(&mut self, tid: Tid, address: u64) -> Result<(), Failure> {
+        let woken = self.with_cx(tid, Wake::Ready, |cx| fs::wake(cx, address))?;
+        woken.map_err(unreadable)?;
+        self.fit_shared_mappings(tid)
+    }
+
+    /// A call may read or write memory of such a mapping. Where it would is not known here: whatever could be an address counts, also of a list of addresses.
+    pub(super) fn wake_for_call(&mut self, tid: Tid, call: &Call) -> Result<(), Failure> {
+        if !self.model.fs.has_sleepers() {
+            return Ok(());
+        }
+        const LIST: usize = 512;
+        let mut words = call.args.to_vec();
+        let mut from = 0;
+        // The header of a message has a list of lists.
+        let has_header = matches!(
+            call.sysno,
+            Sysno::sendmsg | Sysno::recvmsg | Sysno::sendmmsg | Sysno::recvmmsg
+        );
+        for _ in 0..=usize::from(has_header) {
+            let end = words.len();
+            for at in from..end {
+                let mut list = [0; LIST];
+                let got = self.spaces.task()?.memory().read_up_to(words[at], &mut list);
+                let list = &list[..got.unwrap_or(0)];
+                words.extend(list.chunks_exact(8).map(|word| {
+                    let mut bytes = [0; 8];
+                    bytes.copy_from_slice(word);
+                    u64::from_le_bytes(bytes)
+                }));
+            }
+            from = end;
+        }
+        for word in words {
+            if self.model.fs.sleeper_at(word).is_some() {
+                self.wake_mapping(tid, word)?;
+            }
+        }
+        Ok(())
     }
 
     /// A thread of the process in place.
@@ -56,15 +98,10 @@ impl Session {
         first.copied().unwrap_or(self.model.process.pid)
     }
 
-    /// Is a thread one of those that use the memory in place?
-    pub(super) fn is_here(&self, tid: Tid) -> bool {
-        self.spaces.is_empty() || self.space_of(tid).id == self.space.id
-    }
-
     /// Is there nobody who could see what the thread that runs does to its memory?
     pub(super) fn is_without_company(&self) -> bool {
         let is_shared = !self.model.is_single() && self.model.fs.has_shared_memory();
-        let is_lent = self.model.process.borrows;
+        let is_lent = self.model.process.program.borrows;
         self.model.threads.len() == 1 && !is_shared && !is_lent
     }
 }

@@ -1,14 +1,20 @@
 //! Which memory threads may share, for `--preempt memory`: not a thread's own stack, not what nobody can write.
 
+use super::Options;
 use super::Session;
+use super::context::Threads;
 use super::context::{HookOp, Span};
-use crate::code::{Mapping, read_maps};
+use super::spaces::Space;
+use super::spaces::Spaces;
+use super::stacks::Explain;
+use crate::maps::{Mapping, read_maps};
 use failure::Failure;
 use hooks::Place;
 use hooks::SiteKind;
 use std::ops::Range;
 use std::sync::Arc;
-use syscall_model::Tid;
+use syscall_model::Model;
+use syscall_model::{Pending, Tid};
 use tracee::Regs;
 
 /// Two threads about to access the same memory, at least one of them to write it, with nothing that orders them.
@@ -27,7 +33,7 @@ impl Session {
         regs: &Regs,
         place: Place,
     ) -> Result<bool, Failure> {
-        let maps = self.mappings()?;
+        let maps = self.spaces.here.mappings()?;
         let holding = |address: u64| maps.iter().find(|map| (map.start..map.end).contains(&address));
         let stack = holding(regs.rsp)
             .map(|map| map.start..map.end)
@@ -47,22 +53,40 @@ impl Session {
             !own && !span.is_empty() && holding(span.start).is_none_or(changes)
         }))
     }
+}
 
+impl Space {
     /// The mappings of the task, read again only when they may have changed.
     fn mappings(&mut self) -> Result<Arc<Vec<Mapping>>, Failure> {
-        if let Some((version, maps)) = &self.space.mappings
-            && *version == self.space.layout_version
+        if let Some((version, maps)) = &self.known.mappings
+            && *version == self.layout_version
         {
             return Ok(Arc::clone(maps));
         }
         let maps = Arc::new(read_maps(self.task()?.pid())?);
-        self.space.mappings = Some((self.space.layout_version, Arc::clone(&maps)));
+        self.known.mappings = Some((self.layout_version, Arc::clone(&maps)));
         Ok(maps)
     }
+}
 
-    /// What the atomic instruction works on before which a thread stands.
-    pub fn atomic_object(&self, tid: Tid) -> Option<(Range<u64>, u64)> {
-        let op = self.contexts.get(&tid)?.hook.as_ref()?;
+/// Which memory threads are about to use, and what was freed.
+#[derive(Clone, Copy)]
+pub struct Sharing<'a> {
+    pub(super) model: &'a Model,
+    pub(super) threads: &'a Threads,
+    pub(super) spaces: &'a Spaces,
+    pub(super) options: &'a Options,
+    pub(super) explain: Explain<'a>,
+}
+
+impl<'a> Sharing<'a> {
+    /// What the atomic instruction works on before which a thread stands, or a function that is one.
+    pub fn atomic_object(self, tid: Tid) -> Option<(Range<u64>, u64)> {
+        let op = self.threads.hook(tid)?;
+        if matches!(op.kind, SiteKind::Library(function) if function.is_atomic()) {
+            let (span, _) = op.spans.first()?;
+            return Some((span.clone(), op.site));
+        }
         let SiteKind::Atomic(access) = op.kind else {
             return None;
         };
@@ -71,8 +95,8 @@ impl Session {
     }
 
     /// The lock of the C library that a thread is about to take for certain, or to give back, and which of the two.
-    pub fn lock_step(&self, tid: Tid) -> Option<(u64, bool)> {
-        let op = self.contexts.get(&tid)?.hook.as_ref()?;
+    pub fn lock_step(self, tid: Tid) -> Option<(u64, bool)> {
+        let op = self.threads.hook(tid)?;
         op.sync.as_ref()?;
         let object = self.model.memory_name(tid, op.object);
         match op.name() {
@@ -82,24 +106,50 @@ impl Session {
         }
     }
 
+    /// Does a thread come after another by this step because it waits for it, or was made by it? What it finds in a lock or a file, or counts by an atomic
+    /// operation, is an accident.
+    pub fn is_ordered_by_waiting(self, tid: Tid) -> bool {
+        use syscall_model::Sysno;
+        let op = self.threads.hook(tid);
+        match self.model.thread(tid).pending {
+            Pending::Hook(_) => {
+                let sync = op.and_then(|op| op.sync.as_ref());
+                sync.is_some_and(|sync| sync.function.waits_for_others())
+            }
+            Pending::Call(call) => matches!(
+                call.sysno,
+                Sysno::futex
+                    | Sysno::clone
+                    | Sysno::clone3
+                    | Sysno::fork
+                    | Sysno::vfork
+                    | Sysno::wait4
+                    | Sysno::waitid
+                    | Sysno::exit
+                    | Sysno::exit_group
+            ),
+            _ => true,
+        }
+    }
+
     /// The handle by which glibc knows a thread: where its thread-local memory is.
-    pub fn handle(&self, tid: Tid) -> Option<u64> {
-        let context = self.contexts.get(&tid)?;
+    pub fn handle(self, tid: Tid) -> Option<u64> {
+        let context = self.threads.get(&tid)?;
         Some(self.model.memory_name(tid, context.regs.fs_base))
     }
 
     /// Is it seen when a thread waits for another one that has ended already?
-    pub fn sees_joins(&self) -> bool {
-        self.space.code.has_join()
+    pub fn sees_joins(self) -> bool {
+        self.spaces.here.code.has_join()
     }
 
     /// The data races in this state: two threads stand before accesses that conflict. Both can run now, so neither
     /// waits for the other, and either may come first. Loads and stores of atomics that the compiler made plain
     /// instructions are none, as far as debug information tells.
-    pub fn races(&self) -> Vec<Race> {
+    pub fn races(self) -> Vec<Race> {
         let mut found = Vec::new();
         let standing: Vec<(Tid, &HookOp)> = self
-            .contexts
+            .threads
             .iter()
             .filter_map(|(&tid, context)| Some((tid, context.hook.as_ref()?)))
             .collect();
@@ -124,7 +174,7 @@ impl Session {
     }
 
     /// A stretch of a thread's memory, called the same by all who share it.
-    pub fn name_of(&self, tid: Tid, span: &Range<u64>) -> Range<u64> {
+    pub fn name_of(self, tid: Tid, span: &Range<u64>) -> Range<u64> {
         if self.model.is_single() {
             return span.clone();
         }
@@ -133,11 +183,12 @@ impl Session {
     }
 
     /// Are both accesses atomic operations?
-    fn are_atomic(&self, accesses: &[(&HookOp, &Range<u64>); 2]) -> bool {
+    fn are_atomic(self, accesses: &[(&HookOp, &Range<u64>); 2]) -> bool {
         accesses.iter().all(|(op, span)| {
             self.options.watched.is_atomic(span)
+                || matches!(op.kind, SiteKind::Library(function) if function.is_atomic())
                 || (matches!(op.kind, SiteKind::Memory(_))
-                    && self.is_atomic_access(op.site, span) == Some(true))
+                    && self.explain.is_atomic_access(op.site, span) == Some(true))
         })
     }
 }

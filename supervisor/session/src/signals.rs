@@ -1,5 +1,6 @@
 //! Delivery of signals: frames are built by hand, so that no kernel state is involved.
 
+use super::sharing::Sharing;
 use super::step::Flow;
 use super::{Session, TaskMemory};
 use failure::Failure;
@@ -27,7 +28,7 @@ impl Session {
         }
         let regs = match delivery.action {
             Disposition::Handler { flags, .. } => self.interrupted(tid, flags)?,
-            _ => self.context(tid).regs,
+            _ => self.threads.at(tid).regs,
         };
         let flow = self.act(tid, &delivery, regs)?;
         Ok(Some((signo, self.stack_further(tid, flow)?)))
@@ -65,7 +66,7 @@ impl Session {
         match delivery.action {
             Disposition::Handler { .. } => self.enter_handler(tid, delivery, regs),
             Disposition::Terminate | Disposition::Core => {
-                self.context(tid).regs = regs;
+                self.threads.at(tid).regs = regs;
                 self.die_of(tid, &delivery.info, fault_address(&delivery.info))
             }
             Disposition::Stop if !self.model.is_single() => {
@@ -86,14 +87,15 @@ impl Session {
     /// The registers with which the thread continues after the handler: its pending operation is either
     /// broken off with `EINTR` or comes again.
     fn interrupted(&mut self, tid: Tid, handler_flags: u64) -> Result<Regs, Failure> {
-        let mut regs = self.context(tid).regs;
+        let mut regs = self.threads.at(tid).regs;
         let pending = self.model.thread(tid).pending.clone();
         let partial = self.model.thread(tid).partial_result();
         match pending {
             // What it has moved so far is its result: made again, it would move it twice.
             Pending::Call(_) if partial.is_some() => regs.skip_call(partial.unwrap_or(0)),
             Pending::Call(_) => {
-                let waits = std::mem::take(&mut self.breaks_in) || self.model.wake_reason(tid).is_none();
+                let waits =
+                    std::mem::take(&mut self.choice.breaks_in) || self.model.wake_reason(tid).is_none();
                 let wait = self.model.thread(tid).wait.clone();
                 match wait.filter(|_| waits) {
                     Some(wait) => self.break_off(&wait, handler_flags, &mut regs)?,
@@ -104,7 +106,7 @@ impl Session {
             _ => {}
         }
         self.model.end_wait(tid);
-        self.context(tid).hook = None;
+        self.threads.at(tid).hook = None;
         Ok(regs)
     }
 
@@ -122,7 +124,7 @@ impl Session {
             }
             OnSignal::InterruptWithRemainder(addr) if addr != 0 => {
                 let left = wait.deadline.unwrap_or(0).saturating_sub(self.model.clock.now());
-                let task = self.task()?;
+                let task = self.spaces.task()?;
                 // A bad address is the program's own: the kernel answers EFAULT instead of EINTR.
                 if TaskMemory::new(task).write_timespec(addr, left).is_err() {
                     regs.skip_call(-i64::from(libc::EFAULT));
@@ -146,9 +148,9 @@ impl Session {
             return Ok(Flow::Run(regs));
         };
         regs.orig_rax = tracee::NO_CALL;
-        let (sp, size, alt_flags) = self.model.thread(tid).altstack;
+        let (sp, size, alt_flags) = self.model.thread(tid).signals.altstack;
         let old_mask = Signals::begin_handler(&mut self.model, tid, delivery);
-        let task = self.task()?;
+        let task = self.spaces.task()?;
         let xstate = task.xstate()?;
         let pushed = sigframe::push_signal_frame(
             &regs,
@@ -168,32 +170,35 @@ impl Session {
                 fault: fault_registers(&delivery.info),
             },
         );
-        let task = self.task()?;
+        let task = self.spaces.task()?;
         let frame = match pushed {
             Ok(frame) if TaskMemory::new(task).write(frame.addr, &frame.bytes).is_ok() => frame,
             // No room for the frame: the kernel kills with SIGSEGV, which the process cannot handle either.
             _ => {
-                self.context(tid).regs = regs;
+                self.threads.at(tid).regs = regs;
                 return self.die(tid, libc::SIGSEGV, Some(regs.rsp));
             }
         };
         task.set_xstate(&frame.xstate)?;
+        self.threads.at(tid).handlers += 1;
         Ok(Flow::Run(frame.regs))
     }
 
     /// `rt_sigreturn`: back to what the signal interrupted.
     pub(super) fn signal_return(&mut self, tid: Tid, regs: Regs) -> Result<Flow, Failure> {
-        let task = self.task()?;
+        let task = self.spaces.task()?;
         let popped = sigframe::pop_signal_frame(&regs, &task.xstate()?, |addr, out| {
             task.memory()
                 .read(addr, out)
                 .map_err(|_| tracee::MemoryFault { addr })
         });
         let Ok(frame) = popped else {
-            self.context(tid).regs = regs;
+            self.threads.at(tid).regs = regs;
             return self.die(tid, libc::SIGSEGV, Some(regs.rsp));
         };
         task.set_xstate(&frame.xstate)?;
+        let context = self.threads.at(tid);
+        context.handlers = context.handlers.saturating_sub(1);
         let stack = frame.altstack;
         Signals::end_handler(
             &mut self.model,
@@ -208,25 +213,36 @@ impl Session {
 
     /// A signal stop of the kernel task: an instruction that faulted, or that is emulated.
     pub(super) fn on_signal(&mut self, tid: Tid, signo: i32, code: i32, addr: u64) -> Result<Flow, Failure> {
-        let regs = *self.task()?.regs()?;
+        let regs = *self.spaces.task()?.regs()?;
         if signo == libc::SIGSEGV
             && let Some(regs) = self.emulate(regs)?
         {
             return Ok(self.after_invisible(tid, regs));
         }
+        /// Nothing is mapped there, as far as the program can tell of memory of ours.
+        const SEGV_MAPERR: i32 = 1;
         const SENT_BY_A_PROCESS: std::ops::RangeInclusive<i32> = i32::MIN..=0;
         if SENT_BY_A_PROCESS.contains(&code) {
             // From outside, as by a person with kill(1): not an event of the program's own world.
             tracing::warn!(signo, "a signal from outside was kept from the program");
             return Ok(Flow::Run(regs));
         }
+        if signo == libc::SIGSEGV && self.model.fs.sleeper_at(addr).is_some() {
+            self.wake_mapping(tid, addr)?;
+            return Ok(Flow::Run(regs));
+        }
         let (signo, code) = self.beyond_a_file(signo, addr)?.unwrap_or((signo, code));
         // What happened in a slot happened at the hook, as far as the program can tell.
         let regs = Regs {
-            rip: self.space.code.original_ip(regs.rip),
+            rip: self.spaces.here.code.original_ip(regs.rip),
             ..regs
         };
-        let addr = self.space.code.original_ip(addr);
+        let addr = self.spaces.here.code.original_ip(addr);
+        let is_ours = |range: std::ops::Range<u64>| range.contains(&addr);
+        let code = match self.spaces.here.code.scratch_ranges().any(is_ours) {
+            true if signo == libc::SIGSEGV => SEGV_MAPERR,
+            _ => code,
+        };
         self.fault(tid, SigInfo::fault(signo, code, addr), regs)
     }
 
@@ -243,7 +259,7 @@ impl Session {
             return Ok(None);
         };
         let mut written = BTreeSet::new();
-        self.note_writes(&mut written)?;
+        self.spaces.here.note_writes(&mut written)?;
         let writes = written
             .iter()
             .any(|&(start, size)| (start..start + size as u64).contains(&addr));
@@ -255,6 +271,14 @@ impl Session {
     pub(super) fn fault(&mut self, tid: Tid, info: SigInfo, regs: Regs) -> Result<Flow, Failure> {
         Signals::force(&mut self.model, tid, info);
         self.run_with_signals(tid, regs)
+    }
+}
+
+impl<'a> Sharing<'a> {
+    /// Is a thread inside of a signal's handler? (One that was left by `longjmp` counts as well.)
+    pub fn is_in_handler(self, tid: Tid) -> bool {
+        let context = self.threads.get(&tid);
+        context.is_some_and(|context| context.handlers > 0)
     }
 }
 

@@ -4,17 +4,20 @@
 //! may be next, so every transition begins with putting the right one in place.
 
 use super::layout::Change;
-use super::{Freed, Options, Session, residue};
-use crate::code::{Code, Mapping};
+use super::memory::Other;
+use super::{Freed, Options, ProcessHost, residue};
+use crate::code::Code;
+use crate::maps::Mapping;
 use crate::objects::Objects;
 use failure::Failure;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use symbols::Symbolizer;
-use syscall_model::Tid;
 use syscall_model::processes::Pid;
+use syscall_model::{Model, Tid};
 use tracee::Stopped;
 
 /// Names a kernel task among all that an execution ever had.
@@ -33,13 +36,7 @@ pub struct Space {
     pub(super) code: Code,
     /// Names the present layout of the address space.
     pub(super) layout_version: u64,
-    /// For reports; made when first needed.
-    pub(super) symbols: RefCell<Option<(u64, Symbolizer)>>,
-    pub(super) objects: RefCell<Option<(usize, Rc<Objects>)>>,
-    /// The mappings as of some version, for [`super::sharing`].
-    pub(super) mappings: Option<(u64, Arc<Vec<Mapping>>)>,
-    /// The mappings that threads have their stacks in, as of some layout.
-    pub(super) stacks: BTreeMap<Tid, residue::Region>,
+    pub(super) known: Known,
     /// Changes of the mappings that the checkpoints were not told of.
     pub(super) changes: Vec<Change>,
     /// Memory that was freed, as far as that is watched.
@@ -48,6 +45,20 @@ pub struct Space {
     pub(super) touched: bool,
     /// What `/proc/self/cmdline` and `environ` show.
     pub(super) invocation: Invocation,
+    /// Memory in it that is ours.
+    pub(super) hidden: Arc<Vec<Range<u64>>>,
+}
+
+/// What was looked up about an address space, each as of some layout.
+#[derive(Default)]
+pub struct Known {
+    /// For reports; made when first needed.
+    pub(super) symbols: RefCell<Option<(u64, Symbolizer)>>,
+    pub(super) objects: RefCell<Option<(usize, Rc<Objects>)>>,
+    /// The mappings as of some version, for [`super::sharing`].
+    pub(super) mappings: Option<(u64, Arc<Vec<Mapping>>)>,
+    /// The mappings that threads have their stacks in, as of some layout.
+    pub(super) stacks: BTreeMap<Tid, residue::Region>,
 }
 
 /// The words that a program was started with, each with a NUL behind it.
@@ -92,15 +103,18 @@ impl Space {
             loaded: id,
             code,
             layout_version: 0,
-            symbols: RefCell::default(),
-            objects: RefCell::default(),
-            mappings: None,
-            stacks: BTreeMap::new(),
+            known: Known::default(),
             changes: Vec::new(),
             freed: Vec::new(),
             touched: true,
             invocation,
+            hidden: Arc::default(),
         }
+    }
+
+    /// The task, between steps.
+    pub(super) fn task(&mut self) -> Result<&mut Stopped, Failure> {
+        self.task.as_mut().ok_or_else(gone)
     }
 
     /// What stands in its place while its task is put back.
@@ -112,72 +126,124 @@ impl Space {
     pub(super) fn copy(&self, id: Pid, key: TaskKey, task: Stopped) -> Self {
         Self {
             layout_version: self.layout_version,
-            mappings: self.mappings.clone(),
+            known: Known {
+                mappings: self.known.mappings.clone(),
+                ..Known::default()
+            },
             freed: self.freed.clone(),
+            hidden: Arc::clone(&self.hidden),
             ..Self::new(id, key, task, self.code.clone(), self.invocation.clone())
         }
     }
 }
 
-impl Session {
-    /// Puts the process of a thread in place, in the model and here.
-    pub(super) fn enter_process_of(&mut self, tid: Tid) {
-        if let Some(pid) = self.model.process_of(tid) {
-            self.enter(pid);
+/// The memory of all processes.
+pub struct Spaces {
+    /// The one in place.
+    pub(super) here: Space,
+    /// Those of the other processes.
+    pub(super) others: BTreeMap<Pid, Space>,
+    /// This machine, as the process in place sees it.
+    pub(super) host: ProcessHost,
+    /// Kernel tasks so far.
+    tasks_so_far: TaskKey,
+    /// What is left of spaces whose tasks are being put back.
+    pub(super) remains: BTreeMap<TaskKey, Space>,
+    /// Tasks of processes that have ended.
+    pub(super) retired: Vec<(TaskKey, Stopped)>,
+    /// The last name given to a layout; unlike the layout it is never put back, so that no two layouts have one name.
+    pub(super) layouts: u64,
+}
+
+impl Spaces {
+    pub(super) fn new(first: Space, host: ProcessHost) -> Self {
+        Self {
+            here: first,
+            others: BTreeMap::new(),
+            host,
+            tasks_so_far: 0,
+            remains: BTreeMap::new(),
+            retired: Vec::new(),
+            layouts: 0,
         }
     }
 
-    pub(super) fn enter(&mut self, pid: Pid) {
-        self.model.enter(pid);
-        self.follow_model();
-    }
-
-    /// Puts the process in place that is there between steps.
-    pub(super) fn go_home(&mut self) {
-        self.model.go_home();
-        self.follow_model();
-    }
-
-    /// Makes the memory of the process that is in place in the model the one in place here.
-    pub(super) fn follow_model(&mut self) {
-        let wanted = self.model.process.space;
-        if wanted == self.space.id {
+    /// Puts the memory of a process in place.
+    pub(super) fn enter(&mut self, wanted: Pid) {
+        if wanted == self.here.id {
             return;
         }
-        let Some(space) = self.spaces.remove(&wanted) else {
+        let Some(space) = self.others.remove(&wanted) else {
             return;
         };
-        let before = std::mem::replace(&mut self.space, space);
-        if before.task.is_some() {
-            self.spaces.insert(before.id, before);
-        }
+        self.put_in_place(space);
         self.show_process();
+    }
+
+    /// The one that was in place before waits with the others, if it has a task.
+    pub(super) fn put_in_place(&mut self, space: Space) {
+        let before = std::mem::replace(&mut self.here, space);
+        if before.task.is_some() {
+            self.others.insert(before.id, before);
+        }
     }
 
     /// What the host tells about "this process" is about the one in place.
     pub(super) fn show_process(&mut self) {
-        if let Some(task) = &self.space.task {
+        if let Some(task) = &self.here.task {
             self.host.follow(task.pid());
         }
-        self.host.invoked(&self.space.invocation);
+        let other = |space: &Space| {
+            Some(Other {
+                process: space.id,
+                pid: space.task.as_ref()?.pid(),
+                environment: Arc::clone(&space.invocation.environment),
+                hidden: Arc::clone(&space.hidden),
+            })
+        };
+        self.host.beside(self.others.values().filter_map(other));
+        self.host.invoked(&self.here.invocation);
         self.hide_own();
     }
 
+    /// Tells whoever shows the program its memory what is not the program's.
+    pub(super) fn hide_own(&mut self) {
+        let own = Arc::new(self.here.code.scratch_ranges().collect::<Vec<_>>());
+        self.here.hidden = Arc::clone(&own);
+        self.host.hide(own);
+    }
+
     /// The memory of a thread's process.
-    pub(super) fn space_of(&self, tid: Tid) -> &Space {
-        let pid = self.model.process_of(tid);
-        let id = pid.and_then(|pid| self.model.process_at(pid)).map(|p| p.space);
+    pub(super) fn of(&self, model: &Model, tid: Tid) -> &Space {
+        let pid = model.process_of(tid);
+        let id = pid.and_then(|pid| model.process_at(pid)).map(|p| p.program.space);
         match id {
-            Some(id) if id != self.space.id => self.spaces.get(&id).unwrap_or(&self.space),
-            _ => &self.space,
+            Some(id) if id != self.here.id => self.others.get(&id).unwrap_or(&self.here),
+            _ => &self.here,
         }
     }
 
+    /// Does a thread have the memory of this process?
+    pub(super) fn is_in(&self, model: &Model, tid: Tid, process: Pid) -> bool {
+        self.others.is_empty() || self.of(model, tid).id == process
+    }
+
+    /// Does a thread have the memory in place?
+    pub(super) fn is_here(&self, model: &Model, tid: Tid) -> bool {
+        self.is_in(model, tid, self.here.id)
+    }
+
     /// All address spaces, by process.
-    pub(super) fn all_spaces(&self) -> impl Iterator<Item = &Space> {
-        let before = self.spaces.range(..self.space.id).map(|(_, space)| space);
-        let after = self.spaces.range(self.space.id..).map(|(_, space)| space);
-        before.chain([&self.space]).chain(after)
+    pub(super) fn all(&self) -> impl Iterator<Item = &Space> {
+        let before = self.others.range(..self.here.id).map(|(_, space)| space);
+        let after = self.others.range(self.here.id..).map(|(_, space)| space);
+        before.chain([&self.here]).chain(after)
+    }
+
+    /// Address ranges in the memory of a process that are the supervisor's own: where displaced instructions are.
+    pub fn own_ranges(&self, process: Pid) -> Vec<Range<u64>> {
+        let space = self.all().find(|space| space.id == process);
+        space.map_or_else(Vec::new, |space| space.code.scratch_ranges().collect())
     }
 
     /// The name of the next kernel task.
@@ -188,8 +254,8 @@ impl Session {
 
     /// The task in place is no longer any process's. Checkpoints may still need it.
     pub(super) fn retire_task(&mut self) {
-        if let Some(task) = self.space.task.take() {
-            self.retired.push((self.space.key, task));
+        if let Some(task) = self.here.task.take() {
+            self.retired.push((self.here.key, task));
         }
     }
 
@@ -198,9 +264,27 @@ impl Session {
         std::mem::take(&mut self.retired)
     }
 
+    /// The tasks of all processes, for whoever puts their memory back; `Session::revert` takes them again.
+    pub fn take_tasks(&mut self) -> BTreeMap<TaskKey, Stopped> {
+        let mut tasks = BTreeMap::from_iter(self.take_retired());
+        let mut spaces = std::mem::take(&mut self.others).into_values().collect::<Vec<_>>();
+        if let Some(task) = self.here.task.take() {
+            tasks.insert(self.here.key, task);
+            let empty = self.here.without_task();
+            spaces.push(std::mem::replace(&mut self.here, empty));
+        }
+        for mut space in spaces {
+            if let Some(task) = space.task.take() {
+                tasks.insert(space.key, task);
+            }
+            self.remains.insert(space.key, space);
+        }
+        tasks
+    }
+
     /// All tasks, with what happened to their mappings, and whether they have run, since this was last asked.
     pub fn take_news(&mut self) -> Vec<News<'_>> {
-        let spaces = self.spaces.values_mut().chain([&mut self.space]);
+        let spaces = self.others.values_mut().chain([&mut self.here]);
         let mut news: Vec<News> = spaces
             .filter_map(|space| {
                 Some(News {
@@ -217,8 +301,8 @@ impl Session {
     }
 
     /// The processes that have memory of their own.
-    pub fn processes_with_memory(&self) -> Vec<Pid> {
-        self.all_spaces()
+    pub fn with_memory(&self) -> Vec<Pid> {
+        self.all()
             .filter(|space| space.task.is_some())
             .map(|space| space.id)
             .collect()
@@ -226,13 +310,18 @@ impl Session {
 
     /// The memory in place may have been changed.
     pub fn touch(&mut self) {
-        self.space.touched = true;
+        self.here.touched = true;
     }
 
-    /// A failure for whoever needs the task.
-    pub(super) fn gone() -> Failure {
-        Failure::unsupported("the program under test is gone")
+    /// The task in place, between steps.
+    pub fn task(&mut self) -> Result<&mut Stopped, Failure> {
+        self.here.task()
     }
+}
+
+/// A failure for whoever needs a task.
+pub(super) fn gone() -> Failure {
+    Failure::unsupported("the program under test is gone")
 }
 
 /// What checkpoints must know of a task.

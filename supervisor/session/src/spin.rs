@@ -6,9 +6,10 @@
 //! moment, the lowest in the order of registers with the lowest address. That is what makes an interruption by
 //! a timer deterministic. A loop whose state does not recur computes; it is left alone.
 
+use super::spaces::Space;
 use super::step::Flow;
 use super::{Session, TaskMemory};
-use crate::code::register_value;
+use crate::registers::register_value;
 use failure::Failure;
 use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, OpAccess};
 use std::collections::BTreeSet;
@@ -68,30 +69,32 @@ impl Session {
         if self.is_over() {
             return Err(self.broken_off(tid));
         }
-        let Some(cycle) = self.find_cycle()? else {
-            return self.resume_flow();
+        let Some(cycle) = self.spaces.here.find_cycle()? else {
+            return self.spaces.here.resume_flow();
         };
-        let recurs = self.recurs(&cycle)?;
+        let recurs = self.spaces.here.recurs(&cycle)?;
         let canonical = cycle
             .states
             .iter()
             .min_by_key(|regs| (regs.rip, regs.rsp, format!("{regs:?}")));
         let Some(&canonical) = canonical.filter(|_| recurs) else {
-            return self.resume_flow();
+            return self.spaces.here.resume_flow();
         };
         // Round once more at most: that this is a cycle is known by now.
-        while *self.task()?.regs()? != canonical {
-            if self.single_step()?.is_none() {
-                return self.resume_flow();
+        while *self.spaces.task()?.regs()? != canonical {
+            if self.spaces.here.single_step()?.is_none() {
+                return self.spaces.here.resume_flow();
             }
         }
-        let context = self.context(tid);
+        let context = self.threads.at(tid);
         context.hook = None;
         context.spins = true;
         self.transit.spins = Some(tid);
         Ok(self.park(tid, canonical, Pending::Spin))
     }
+}
 
+impl Space {
     /// Goes round once more. The thread is in this loop for ever only if it takes the same way, with the same
     /// registers at each instruction, and then finds all that it wrote as it was: registers that recur
     /// while a counter in memory goes down prove nothing.
@@ -138,14 +141,14 @@ impl Session {
 
     /// Executes one instruction; `None` if the thread stopped for another reason: it does not merely loop.
     fn single_step(&mut self) -> Result<Option<Regs>, Failure> {
-        let Some(task) = self.space.task.take() else {
+        let Some(task) = self.task.take() else {
             return Ok(None);
         };
         match task.resume(Resume::Step, None)?.wait_ignoring_ticks()? {
             Outcome::Stopped(stopped) => {
                 let stop = *stopped.stop();
                 let regs = *stopped.regs()?;
-                self.space.task = Some(stopped);
+                self.task = Some(stopped);
                 Ok(matches!(stop, Stop::Step { .. }).then_some(regs))
             }
             _ => Err(Failure::unsupported(

@@ -1,43 +1,65 @@
 //! Symbolised stacks of the virtual threads, for people.
 
+use super::Options;
+use super::TaskMemory;
+use super::context::Threads;
+use super::endings::Endings;
+use super::network::PeerNetwork;
 use super::spaces::Space;
-use super::{Session, TaskMemory};
-use crate::code::read_maps;
+use super::spaces::Spaces;
+use crate::maps::read_maps;
 use crate::objects::Objects;
 use hooks::Blocked;
 use std::path::PathBuf;
 use std::rc::Rc;
-use symbols::{Frame, Mapping, Symbolizer, UnwindRegs, format_backtrace};
+use symbols::{FileMapping, Frame, Symbolizer, UnwindRegs, format_backtrace};
+use syscall_model::Model;
 use syscall_model::table::{self, Detail};
 use syscall_model::{GuestMemoryExt, Pending, Sysno, Tid, WaitFor};
+use trace::{COLUMNS, escape};
 use tracee::Regs;
+
+/// Arguments shown of a command.
+const MOST_ARGUMENTS: u64 = 16;
 
 /// Frames shown of one stack.
 const MAX_FRAMES: usize = 32;
 
-impl Session {
+/// Names and places, for people.
+#[derive(Clone, Copy)]
+pub struct Explain<'a> {
+    pub(super) model: &'a Model,
+    pub(super) threads: &'a Threads,
+    pub(super) spaces: &'a Spaces,
+    pub(super) network: &'a PeerNetwork,
+    pub(super) options: &'a Options,
+    pub(super) ends: &'a Endings,
+}
+
+impl<'a> Explain<'a> {
     /// Every thread's stack, the one that crashed first.
-    pub fn stacks(&self) -> Vec<String> {
-        let mut tids: Vec<Tid> = self.contexts.keys().copied().collect();
-        let guilty = self.crash.as_ref().map(|crash| crash.thread);
+    pub fn stacks(self) -> Vec<String> {
+        let mut tids: Vec<Tid> = self.threads.keys().copied().collect();
+        let guilty = self.ends.crash.as_ref().map(|crash| crash.thread);
         tids.sort_by_key(|&tid| (Some(tid) != guilty, tid));
         let mut lines = Vec::new();
         for tid in tids {
-            let Some(context) = self.contexts.get(&tid) else {
+            let Some(context) = self.threads.get(&tid) else {
                 continue;
             };
             lines.push(format!("{} {}", self.who(tid), self.doing(tid)));
             lines.extend(
-                self.frames(self.space_of(tid), &context.regs)
+                self.frames(self.spaces.of(self.model, tid), &context.regs)
                     .into_iter()
                     .map(|line| format!("  {line}")),
             );
         }
         lines.extend(self.freed_lines());
         if let Some(crash) = self
+            .ends
             .crash
             .as_ref()
-            .filter(|crash| !self.contexts.contains_key(&crash.thread))
+            .filter(|crash| !self.threads.contains_key(&crash.thread))
         {
             lines.splice(0..0, crash.stack.iter().cloned());
         }
@@ -45,7 +67,7 @@ impl Session {
     }
 
     /// A thread as people call it: a process, if it is the first of one of several.
-    pub fn who(&self, tid: Tid) -> String {
+    pub fn who(self, tid: Tid) -> String {
         let Some(pid) = self.model.process_of(tid) else {
             return format!("thread {tid}");
         };
@@ -56,7 +78,7 @@ impl Session {
             };
         }
         let is_one = self.model.own_pids().len() < 2;
-        let is_only = is_one && self.ended_children.is_empty() && self.first_ended.is_none();
+        let is_only = is_one && self.ends.children.is_empty() && self.ends.first_ended.is_none();
         match (is_only, pid == tid) {
             (true, _) => format!("thread {tid}"),
             (false, true) => format!("process {pid}"),
@@ -65,24 +87,29 @@ impl Session {
     }
 
     /// The stack of a thread of the process in place that dies by a signal.
-    pub(super) fn stack_of_crash(&self, first: Tid, signal: i32) -> Vec<String> {
+    pub(super) fn stack_of_crash(self, first: Tid, signal: i32) -> Vec<String> {
         let mut lines = vec![format!("{} got {}", self.who(first), trace::signal_name(signal))];
-        let context = self.contexts.get(&first);
-        let frames = context.map(|context| self.frames(&self.space, &context.regs));
+        let context = self.threads.get(&first);
+        let frames = context.map(|context| self.frames(&self.spaces.here, &context.regs));
         lines.extend(frames.into_iter().flatten().map(|line| format!("  {line}")));
         lines
     }
 
     /// Who freed the memory that is touched, if some is.
-    fn freed_lines(&self) -> Vec<String> {
-        let freed = match (self.use_after_free(), self.misuse()) {
+    fn freed_lines(self) -> Vec<String> {
+        let freed = match (self.sharing().use_after_free(), self.ends.misuse.as_ref()) {
             (Some((_, freed)), _) => freed,
             (None, Some(misuse)) => &misuse.freed,
             (None, None) => return Vec::new(),
         };
-        let mut lines = vec![format!("thread {} freed the memory", freed.thread)];
+        let how = match self.sharing().freed_how(freed) {
+            "freed" => "freed the memory",
+            _ => "freed the memory by realloc",
+        };
+        let mut lines = vec![format!("thread {} {how}", freed.thread)];
         lines.extend(
-            self.freed_stack(freed)
+            self.sharing()
+                .freed_stack(freed)
                 .into_iter()
                 .map(|frame| format!("  {frame}")),
         );
@@ -90,11 +117,11 @@ impl Session {
     }
 
     /// Where in the program's own source a thread stands.
-    pub fn location(&self, tid: Tid) -> String {
-        let Some(context) = self.contexts.get(&tid) else {
+    pub fn location(self, tid: Tid) -> String {
+        let Some(context) = self.threads.get(&tid) else {
             return String::new();
         };
-        let frames = self.unwind(self.space_of(tid), &context.regs);
+        let frames = self.unwind(self.spaces.of(self.model, tid), &context.regs);
         frames
             .iter()
             .find(|frame| frame.is_own)
@@ -102,22 +129,33 @@ impl Session {
             .unwrap_or_default()
     }
 
-    /// The program that a thread is about to run in its process, if it is.
-    pub fn program_to_run(&self, tid: Tid) -> Option<String> {
-        let Pending::Call(call) = &self.model.find_thread(tid)?.pending else {
+    /// The command that a thread is about to run in its process, if it is.
+    pub fn program_to_run(self, tid: Tid) -> Option<String> {
+        let Pending::Call(call) = self.model.find_thread(tid)?.pending else {
             return None;
         };
         if call.sysno != Sysno::execve {
             return None;
         }
-        let memory = TaskMemory::new(self.space_of(tid).task.as_ref()?);
+        let memory = TaskMemory::new(self.spaces.of(self.model, tid).task.as_ref()?);
         let path = memory.read_path(call.word(0)).ok()?;
-        Some(String::from_utf8_lossy(&path).into_owned())
+        let mut command = escape(&path);
+        for nth in 1..MOST_ARGUMENTS {
+            let pointer = call.word(1).wrapping_add(8 * nth);
+            let argument = memory.read_u64(pointer).ok().filter(|&argument| argument != 0);
+            let Some(argument) = argument.and_then(|argument| memory.read_path(argument).ok()) else {
+                break;
+            };
+            command.push(' ');
+            command.push_str(&escape(&argument));
+        }
+        // Two spaces would end it.
+        Some(command.replace(COLUMNS, " ").trim_end().to_owned())
     }
 
     /// What it does next, by name.
-    pub fn next_step(&self, tid: Tid) -> String {
-        let hook = self.contexts.get(&tid).and_then(|context| context.hook.as_ref());
+    pub fn next_step(self, tid: Tid) -> String {
+        let hook = self.threads.hook(tid);
         match (&self.model.thread(tid).pending, hook) {
             (Pending::Start, _) => "the start of a thread".to_owned(),
             (Pending::Call(call), _) => call.sysno.to_string(),
@@ -128,41 +166,46 @@ impl Session {
     }
 
     /// The same of an instruction of its code.
-    pub fn place(&self, address: u64) -> String {
-        place_of(&self.with_symbols(&self.space, |symbols| symbols.symbolise(address)))
+    pub fn place(self, address: u64) -> String {
+        place_of(&self.with_symbols(&self.spaces.here, |symbols| symbols.symbolise(address)))
     }
 
     /// The functions at an instruction, inlined ones first.
-    pub fn frames_at(&self, address: u64) -> Vec<Frame> {
-        self.with_symbols(&self.space, |symbols| symbols.functions(address))
+    pub fn frames_at(self, address: u64) -> Vec<Frame> {
+        self.with_symbols(&self.spaces.here, |symbols| symbols.functions(address))
     }
 
     /// A thread's stack, innermost frame first.
-    pub fn stack(&self, tid: Tid) -> Vec<Frame> {
-        self.contexts
-            .get(&tid)
-            .map_or_else(Vec::new, |context| self.unwind(self.space_of(tid), &context.regs))
+    pub fn stack(self, tid: Tid) -> Vec<Frame> {
+        self.threads.get(&tid).map_or_else(Vec::new, |context| {
+            self.unwind(self.spaces.of(self.model, tid), &context.regs)
+        })
     }
 
     /// Modules of the program's own code.
-    pub fn own_modules(&self) -> impl Iterator<Item = &crate::code::Module> {
-        self.space.code.modules().iter().filter(|module| module.is_own)
+    pub fn own_modules(self) -> impl Iterator<Item = &'a crate::code::Module> {
+        self.spaces
+            .here
+            .code
+            .modules()
+            .iter()
+            .filter(|module| module.is_own)
     }
 
     /// The stack of whatever has these registers.
-    pub(super) fn backtrace(&self, regs: &Regs) -> Vec<String> {
-        self.frames(&self.space, regs)
+    pub(super) fn backtrace(self, regs: &Regs) -> Vec<String> {
+        self.frames(&self.spaces.here, regs)
     }
 
     /// What the thread is about to do, in words.
-    pub(crate) fn doing(&self, tid: Tid) -> String {
+    pub(crate) fn doing(self, tid: Tid) -> String {
         let Some(thread) = self.model.find_thread(tid) else {
             return "has ended".to_owned();
         };
-        if let Some(crash) = self.crash.as_ref().filter(|crash| crash.thread == tid) {
+        if let Some(crash) = self.ends.crash.as_ref().filter(|crash| crash.thread == tid) {
             return format!("got {}", trace::signal_name(crash.signal));
         }
-        let hook = self.contexts.get(&tid).and_then(|context| context.hook.as_ref());
+        let hook = self.threads.hook(tid);
         let before = match &thread.pending {
             Pending::Start => "has not started".to_owned(),
             Pending::Call(call) => format!("before {}", table::describe(call, Detail::Full)),
@@ -178,8 +221,12 @@ impl Session {
     }
 
     /// The object at an address: a variable, a stream, or, if it has no name, the address itself.
-    pub fn object_name(&self, tid: Tid, address: u64) -> String {
-        let space = self.space_of(tid);
+    pub fn object_name(self, tid: Tid, address: u64) -> String {
+        if let Some((file, offset)) = self.model.shared_at(tid, address) {
+            let number = file.checked_sub(syscall_model::fs::FIRST_INO).unwrap_or(file);
+            return format!("{}{number}+{offset:#x}", trace::SHARED);
+        }
+        let space = self.spaces.of(self.model, tid);
         hooks::library_object(address, space.code.streams())
             .map(str::to_owned)
             .or_else(|| self.objects_of(space).name(address))
@@ -187,11 +234,11 @@ impl Session {
     }
 
     /// What a thread that cannot go on waits for, in as few words as possible.
-    pub fn stuck(&self, tid: Tid) -> String {
-        let context = self.contexts.get(&tid);
+    pub fn stuck(self, tid: Tid) -> String {
+        let context = self.threads.get(&tid);
         if let Some(op) = context.and_then(|context| context.hook.as_ref()) {
             let object = self.object_name(tid, op.object);
-            return match self.lock_state(tid) {
+            return match self.threads.blocked(tid) {
                 Blocked::HeldBy(owner) if owner == tid => {
                     format!("waits for {object}, which it holds itself")
                 }
@@ -231,15 +278,15 @@ impl Session {
     }
 
     /// The thread whose end is told by this word.
-    fn joined(&self, word: u64) -> Option<Tid> {
+    fn joined(self, word: u64) -> Option<Tid> {
         let mut others = self.model.all_threads();
         others
-            .find(|other| other.clear_tid == word)
+            .find(|other| other.on_exit.clear_tid == word)
             .map(|other| other.tid)
     }
 
-    fn waiting_for(&self, tid: Tid) -> String {
-        match self.lock_state(tid) {
+    fn waiting_for(self, tid: Tid) -> String {
+        match self.threads.blocked(tid) {
             Blocked::No => {}
             Blocked::HeldBy(owner) if owner == tid => return ", which it holds itself".to_owned(),
             Blocked::HeldBy(owner) => return format!(", held by thread {owner}"),
@@ -271,14 +318,14 @@ impl Session {
         }
     }
 
-    fn frames(&self, space: &Space, regs: &Regs) -> Vec<String> {
+    fn frames(self, space: &Space, regs: &Regs) -> Vec<String> {
         format_backtrace(&self.unwind(space, regs))
             .lines()
             .map(str::to_owned)
             .collect()
     }
 
-    fn unwind(&self, space: &Space, regs: &Regs) -> Vec<Frame> {
+    fn unwind(self, space: &Space, regs: &Regs) -> Vec<Frame> {
         let Some(task) = &space.task else {
             return Vec::new();
         };
@@ -296,8 +343,8 @@ impl Session {
         })
     }
 
-    pub(super) fn with_symbols<T>(&self, space: &Space, ask: impl FnOnce(&mut Symbolizer) -> T) -> T {
-        let mut cached = space.symbols.borrow_mut();
+    pub(super) fn with_symbols<T>(self, space: &Space, ask: impl FnOnce(&mut Symbolizer) -> T) -> T {
+        let mut cached = space.known.symbols.borrow_mut();
         let (version, symbols) = cached.get_or_insert_with(|| (u64::MAX, Symbolizer::new()));
         if *version != space.layout_version {
             symbols.set_mappings(self.file_mappings(space));
@@ -306,14 +353,14 @@ impl Session {
         ask(symbols)
     }
 
-    fn file_mappings(&self, space: &Space) -> Vec<Mapping> {
+    fn file_mappings(self, space: &Space) -> Vec<FileMapping> {
         let Some(maps) = space.task.as_ref().and_then(|task| read_maps(task.pid()).ok()) else {
             return Vec::new();
         };
         let own: Vec<&std::path::Path> = space.code.own_modules().collect();
-        let mapping = |map: crate::code::Mapping| {
+        let mapping = |map: crate::maps::Mapping| {
             let (path, file) = self.named(map.path?);
-            Some(Mapping {
+            Some(FileMapping {
                 range: map.start..map.end,
                 file_offset: map.offset,
                 is_executable: map.executable,
@@ -326,7 +373,7 @@ impl Session {
     }
 
     /// What a mapped file is called, and where its contents are: a stand-in is called like the file, and is elsewhere.
-    fn named(&self, path: PathBuf) -> (PathBuf, PathBuf) {
+    pub(super) fn named(self, path: PathBuf) -> (PathBuf, PathBuf) {
         let text = path.to_string_lossy();
         let stood_for = text
             .strip_prefix("/memfd:")
@@ -335,20 +382,20 @@ impl Session {
         let Some(name) = stood_for else {
             return (path.clone(), path);
         };
-        match self.host.stand_in(&name) {
+        match self.spaces.host.stand_in(&name) {
             Ok(Some(stand_in)) => (name, stand_in.path),
             _ => (path.clone(), path),
         }
     }
 
     /// The names of the program's variables.
-    pub fn objects(&self) -> Rc<Objects> {
-        self.objects_of(&self.space)
+    pub fn objects(self) -> Rc<Objects> {
+        self.objects_of(&self.spaces.here)
     }
 
-    fn objects_of(&self, space: &Space) -> Rc<Objects> {
+    fn objects_of(self, space: &Space) -> Rc<Objects> {
         let modules = space.code.modules().len();
-        let mut cached = space.objects.borrow_mut();
+        let mut cached = space.known.objects.borrow_mut();
         match &*cached {
             Some((count, objects)) if *count == modules => Rc::clone(objects),
             _ => {

@@ -3,9 +3,14 @@
 //! A cycle of locks is no deadlock yet: glibc lets anybody unlock an ordinary mutex, so a thread outside of the cycle may end it. Whether one does is for
 //! the search to show. Certain is only what nobody is left to change; see `suspicions.rs` of the checker for the rest.
 
-use super::{Session, TaskMemory};
+use super::context::Threads;
+use super::enabled::Movers;
+use super::spaces::Spaces;
+use super::stacks::Explain;
+use super::{Context, Session, TaskMemory};
 use hooks::{Blocked, SyncFn};
 use std::hash::{Hash, Hasher};
+use syscall_model::Model;
 use syscall_model::{Tid, WaitFor};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -31,13 +36,25 @@ pub struct ForeignUnlock {
 impl Session {
     /// Those that there were before the last step; final if only the thread that made it could move.
     pub fn standstills_before(&self) -> &[Standstill] {
-        &self.stuck_before
+        &self.seen.stuck_before
     }
+}
 
+/// Who waits for whom.
+#[derive(Clone, Copy)]
+pub struct Standstills<'a> {
+    pub(super) model: &'a Model,
+    pub(super) threads: &'a Threads,
+    pub(super) spaces: &'a Spaces,
+    pub(super) movers: Movers<'a>,
+    pub(super) explain: Explain<'a>,
+}
+
+impl<'a> Standstills<'a> {
     /// All of them in the current state. `leaving` is a thread that will do nothing more than end the program.
-    pub fn standstills(&self, leaving: Option<Tid>) -> Vec<Standstill> {
-        let is_held = |blocked: &Blocked| matches!(blocked, Blocked::HeldBy(_));
-        if !self.locks.values().any(is_held) {
+    pub fn standstills(self, leaving: Option<Tid>) -> Vec<Standstill> {
+        let is_held = |context: &Context| matches!(context.blocked, Blocked::HeldBy(_));
+        if !self.threads.values().any(is_held) {
             return Vec::new();
         }
         let mut found: Vec<Standstill> = Vec::new();
@@ -54,7 +71,7 @@ impl Session {
     }
 
     /// The way from a thread over those who hold what it waits for, if that comes back to it or ends at one that is gone.
-    fn chain(&self, start: Tid) -> Option<Vec<Tid>> {
+    fn chain(self, start: Tid) -> Option<Vec<Tid>> {
         let mut path = vec![start];
         loop {
             let owner = self.waits_for_ever(*path.last()?)?;
@@ -69,40 +86,40 @@ impl Session {
     }
 
     /// Who holds the lock that a thread waits for, without a time limit and without a signal that could take it away from there.
-    fn waits_for_ever(&self, tid: Tid) -> Option<Tid> {
+    fn waits_for_ever(self, tid: Tid) -> Option<Tid> {
         let thread = self.model.thread(tid);
         let is_timed = thread.wait.as_ref().is_some_and(|wait| wait.deadline.is_some());
-        if is_timed || self.able().any(|able| able == tid) {
+        if is_timed || self.movers.able().any(|able| able == tid) {
             return None;
         }
-        match self.lock_state(tid) {
+        match self.threads.blocked(tid) {
             Blocked::HeldBy(owner) => Some(owner),
             _ => self.owner_of_retaken(tid),
         }
     }
 
     /// Who holds the mutex that a thread takes again after waiting for a condition variable.
-    fn owner_of_retaken(&self, tid: Tid) -> Option<Tid> {
+    fn owner_of_retaken(self, tid: Tid) -> Option<Tid> {
         let wait = self.model.thread(tid).wait.as_ref()?;
-        let inside = self.contexts.get(&tid)?.inside.last()?;
+        let inside = self.threads.get(&tid)?.inside.last()?;
         match wait.on {
             WaitFor::Futex(word) if inside.mutex == Some(word) => {
-                let memory = TaskMemory::new(self.space_of(tid).task.as_ref()?);
+                let memory = TaskMemory::new(self.spaces.of(self.model, tid).task.as_ref()?);
                 hooks::mutex_holder(word, &memory)
             }
             _ => None,
         }
     }
 
-    fn standstill(&self, threads: Vec<Tid>, leaving: Option<Tid>) -> Standstill {
+    fn standstill(self, threads: Vec<Tid>, leaving: Option<Tid>) -> Standstill {
         let mut places: Vec<_> = threads
             .iter()
-            .map(|&tid| (self.site(tid), self.lock_of(tid)))
+            .map(|&tid| (self.explain.site(tid), self.lock_of(tid)))
             .collect();
         places.sort_unstable();
         let mut hasher = Xxh3::new();
         places.hash(&mut hasher);
-        let others = self.able().filter(|tid| Some(*tid) != leaving);
+        let others = self.movers.able().filter(|tid| Some(*tid) != leaving);
         let has_ended = |tid: &Tid| {
             self.waits_for_ever(*tid)
                 .is_some_and(|owner| self.model.find_thread(owner).is_none())
@@ -114,7 +131,7 @@ impl Session {
         };
         let waiting: Vec<String> = threads
             .iter()
-            .map(|&tid| format!("thread {tid} {}", self.stuck(tid)))
+            .map(|&tid| format!("thread {tid} {}", self.explain.stuck(tid)))
             .collect();
         Standstill {
             description: format!("{what}: {}", waiting.join("; ")),
@@ -124,24 +141,24 @@ impl Session {
         }
     }
 
-    fn lock_of(&self, tid: Tid) -> Option<u64> {
-        let context = self.contexts.get(&tid)?;
+    fn lock_of(self, tid: Tid) -> Option<u64> {
+        let context = self.threads.get(&tid)?;
         let hook = context.hook.as_ref().map(|op| op.object);
         hook.or_else(|| context.inside.last()?.mutex)
     }
 
     /// Before a step: is it the unlocking of a mutex that another thread holds?
-    pub fn foreign_unlock(&self, tid: Tid) -> Option<ForeignUnlock> {
-        let op = self.contexts.get(&tid)?.hook.as_ref()?;
+    pub fn foreign_unlock(self, tid: Tid) -> Option<ForeignUnlock> {
+        let op = self.threads.hook(tid)?;
         let sync = op.sync.as_ref()?;
         if sync.function != SyncFn::MutexUnlock {
             return None;
         }
-        let memory = TaskMemory::new(self.space_of(tid).task.as_ref()?);
+        let memory = TaskMemory::new(self.spaces.of(self.model, tid).task.as_ref()?);
         let holder = hooks::plain_mutex_holder(sync.object, &memory)?;
         (holder != tid).then(|| ForeignUnlock {
-            mutex: self.object_name(tid, sync.object),
-            at: self.location(tid),
+            mutex: self.explain.object_name(tid, sync.object),
+            at: self.explain.location(tid),
         })
     }
 }

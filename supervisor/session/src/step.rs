@@ -1,7 +1,9 @@
 //! A transition: one thread performs its pending operation and runs to its next parking point.
 
 use super::Session;
+use super::enabled::{has_yielded, looked_in_vain};
 use failure::Failure;
+use syscall_model::faults::Fault;
 use syscall_model::{Call, Pending, Sysno, Tid, table};
 use trace::{End, Operation, Step};
 use tracee::{Outcome, Regs, Resume, Stop};
@@ -21,6 +23,8 @@ pub(super) struct Transit {
     pub took_memory: bool,
     /// It is a call that looks for something without waiting for it.
     pub looks: bool,
+    /// It is a load, which changes nothing that anybody waits for.
+    pub loads: bool,
     /// Operations that were passed without parking, since nobody else is there.
     pub alone: u32,
     /// Threads that it joined, by their handle, and that had ended before.
@@ -32,6 +36,8 @@ pub(super) struct Transit {
     /// Peers that are processes of the execution have moved, or were launched.
     pub residents_moved: bool,
     pub residents_launched: bool,
+    /// The thread waits in a loop, and makes its rounds in this step.
+    pub rounds: Option<super::rounds::Rounds>,
 }
 
 impl Transit {
@@ -40,6 +46,17 @@ impl Transit {
             self.digest = xxh3_64_with_seed(&word.to_le_bytes(), self.digest);
         }
     }
+}
+
+/// What was chosen before a transition begins, for it to come true.
+#[derive(Default)]
+pub(super) struct Choice {
+    /// How the call goes wrong.
+    pub fault: Option<Fault>,
+    /// What has arrived, in words, where that was a choice.
+    pub arrived: Option<String>,
+    /// The signal that the thread takes now has come while its call waited for what is on its way.
+    pub breaks_in: bool,
 }
 
 /// What an operation came to.
@@ -74,7 +91,7 @@ pub(super) enum Flow {
 }
 
 impl Session {
-    /// Lets `tid`, one of [`Session::enabled`], make its transition.
+    /// Lets `tid`, one of [`Movers::enabled`](crate::Movers::enabled), make its transition.
     pub fn step(&mut self, tid: Tid) -> Result<Step, Failure> {
         if self.model.find_thread(tid).is_none() {
             // The schedule is from an execution that went another way, say with another version of a library.
@@ -82,14 +99,14 @@ impl Session {
                 "thread {tid} was to go on, but there is no such thread"
             )));
         }
-        self.watched.begins();
+        self.guards.step_begins();
         let step = self.whole_step(tid);
-        self.watched.ends();
+        self.guards.step_ends();
         step
     }
 
     fn whole_step(&mut self, tid: Tid) -> Result<Step, Failure> {
-        let before = self.context(tid).regs;
+        let before = self.threads.at(tid).regs;
         let (operation, flow) = self.begin(tid)?;
         if let Flow::Run(regs) = flow {
             self.go(tid, regs)?;
@@ -100,13 +117,13 @@ impl Session {
     /// Performs the operation of a transition.
     pub(super) fn begin(&mut self, tid: Tid) -> Result<(Operation, Flow), Failure> {
         self.enter_process_of(tid);
-        self.space.touched = true;
+        self.spaces.here.touched = true;
         self.transit = Transit {
-            task: self.space.key,
+            task: self.spaces.here.key,
             ..Transit::default()
         };
-        self.events.clear();
-        self.stuck_before = self.standstills(Some(tid));
+        self.seen.events.clear();
+        self.seen.stuck_before = self.standstills().standstills(Some(tid));
         self.network.step_begins();
         self.perform_next(tid)
     }
@@ -115,7 +132,7 @@ impl Session {
     pub(super) fn perform_next(&mut self, tid: Tid) -> Result<(Operation, Flow), Failure> {
         self.model.clock.visible_operation();
         self.load(tid)?;
-        let context = self.context(tid);
+        let context = self.threads.at(tid);
         context.spins = false;
         self.transit.looks = context.look.take().is_some();
         self.perform(tid)
@@ -131,8 +148,10 @@ impl Session {
         self.after_move(tid, &operation, before)?;
         let now = self.model.clock.now();
         self.model.residents.program_moved(now);
+        self.note_traffic_within();
         self.network.moved(&self.model);
         self.settle()?;
+        self.note_traffic_within();
         self.network.step_over(&self.model);
         // How often it has looked at the clock since is nothing that the next step could tell.
         self.model.clock.visible_operation();
@@ -143,7 +162,7 @@ impl Session {
             at: before.rip,
             digest: self.transit.digest,
             alternative: 0,
-            arrived: self.arrived.take(),
+            arrived: self.choice.arrived.take(),
         })
     }
 
@@ -154,14 +173,14 @@ impl Session {
         operation: &Operation,
         before: &Regs,
     ) -> Result<(), Failure> {
-        if self.may_leave_residue() && self.space.key == self.transit.task {
-            let stands = self.contexts.get(&tid).map_or(*before, |context| context.regs);
-            let hook = self.contexts.get(&tid).and_then(|context| context.hook.as_ref());
+        if self.may_leave_residue() && self.spaces.here.key == self.transit.task {
+            let stands = self.threads.get(&tid).map_or(*before, |context| context.regs);
+            let hook = self.threads.hook(tid);
             let is_call = hook.is_some_and(|op| op.sync.is_some());
             self.wipe_residue(tid, &stands, is_call)?;
         }
         self.share_memory()?;
-        self.look_at_locks();
+        self.threads.look_at_locks(&self.model, &self.spaces);
         self.moved(tid, operation, before);
         self.takes_time();
         Ok(())
@@ -174,6 +193,7 @@ impl Session {
         self.progressed();
         self.nobody_idles();
         self.settle()?;
+        self.note_traffic_within();
         self.network.step_over(&self.model);
         Ok(Step {
             thread: 0,
@@ -190,29 +210,38 @@ impl Session {
         for thread in self.model.all_threads_mut() {
             thread.yields_to.remove(&tid);
         }
-        if self.model.find_thread(tid).is_none() || self.ended.is_some() {
+        for (_, context) in self.threads.iter_mut().filter(|(other, _)| **other != tid) {
+            context.loops.unfair = 0;
+        }
+        if self.model.find_thread(tid).is_none() || self.ends.ended.is_some() {
             self.nobody_idles();
             return self.progressed();
         }
         let yielded = match operation {
-            Operation::Spin => self.context(tid).spins && self.context(tid).regs == *before,
+            Operation::Spin => self.threads.at(tid).spins && self.threads.at(tid).regs == *before,
             Operation::Call { number, .. } => {
                 Sysno::new(*number as usize).is_some_and(|sysno| table::lookup(sysno).yields)
             }
             Operation::Sync { name, .. } => name == "pause",
             _ => false,
         };
-        if !yielded {
+        let loads = self.transit.loads;
+        if !yielded && !loads {
             self.progressed();
         }
         match self.effort(tid, operation, before) {
-            _ if yielded => {}
-            Effort::Vain => self.looked_in_vain(tid),
+            _ if yielded || loads => {}
+            Effort::Vain => {
+                let others = self.movers().others_than(tid);
+                looked_in_vain(self.model.thread_mut(tid), others);
+            }
             Effort::Neutral => {}
             Effort::Real => self.nobody_idles(),
         }
-        if yielded || self.model.thread(tid).pending == Pending::Spin {
-            self.yield_from(tid);
+        let is_loop = yielded || self.model.thread(tid).pending == Pending::Spin;
+        if is_loop && !self.leaves_loop(tid) {
+            let others = self.movers().others_than(tid);
+            has_yielded(self.model.thread_mut(tid), others);
         }
     }
 
@@ -233,9 +262,9 @@ impl Session {
         }
         let asked = (before.rip, call);
         let refused = result == Some(-i64::from(libc::EAGAIN));
-        let context = self.context(tid);
-        let again = context.refused.as_ref() == Some(&asked);
-        context.refused = refused.then_some(asked);
+        let context = self.threads.at(tid);
+        let again = context.loops.refused.as_ref() == Some(&asked);
+        context.loops.refused = refused.then_some(asked);
         match (refused, again) {
             (true, true) => Effort::Vain,
             (true, false) => Effort::Neutral,
@@ -258,7 +287,7 @@ impl Session {
             thread.idle_yields = 0;
         }
         let spins_now = self.transit.spins;
-        for (&tid, context) in &mut self.contexts {
+        for (&tid, context) in self.threads.iter_mut() {
             context.spins &= spins_now == Some(tid);
         }
     }
@@ -269,7 +298,7 @@ impl Session {
             return Ok((Operation::Signal { number: signal }, flow));
         }
         let pending = self.model.thread(tid).pending.clone();
-        let mut regs = self.context(tid).regs;
+        let mut regs = self.threads.at(tid).regs;
         match pending {
             Pending::Start => Ok((Operation::Start, Flow::Run(regs))),
             Pending::Running | Pending::Spin => Ok((Operation::Spin, Flow::Run(regs))),
@@ -293,26 +322,22 @@ impl Session {
 
     /// Makes `tid` the thread whose extended state the task has.
     pub(super) fn load(&mut self, tid: Tid) -> Result<(), Failure> {
-        if self.space.loaded == tid {
+        if self.spaces.here.loaded == tid {
             return Ok(());
         }
-        let task = self.space.task.as_mut().ok_or_else(Self::gone)?;
-        if let Some(context) = self.contexts.get_mut(&self.space.loaded) {
+        let task = self.spaces.here.task.as_mut().ok_or_else(crate::spaces::gone)?;
+        if let Some(context) = self.threads.get_mut(&self.spaces.here.loaded) {
             context.xstate = Some(task.xstate()?);
         }
         if let Some(xstate) = self
-            .contexts
+            .threads
             .get_mut(&tid)
             .and_then(|context| context.xstate.take())
         {
             task.set_xstate(&xstate)?;
         }
-        self.space.loaded = tid;
+        self.spaces.here.loaded = tid;
         Ok(())
-    }
-
-    pub(super) fn context(&mut self, tid: Tid) -> &mut super::Context {
-        self.contexts.entry(tid).or_default()
     }
 
     /// The thread runs from these registers to its next parking point.
@@ -324,7 +349,7 @@ impl Session {
 
     /// Resumes the task, whose registers are set, until its thread parks or ends.
     pub(super) fn run_to_park(&mut self, tid: Tid) -> Result<(), Failure> {
-        let regs = *self.task()?.regs()?;
+        let regs = *self.spaces.task()?.regs()?;
         self.flow_on(tid, Flow::Run(regs))
     }
 
@@ -342,7 +367,7 @@ impl Session {
         loop {
             match flow {
                 Flow::Run(regs) => {
-                    self.task()?.set_regs(regs);
+                    self.spaces.task()?.set_regs(regs);
                     self.run_to_stop(tid, &mut watch)?;
                     if watch.is_long() && !std::mem::replace(&mut warned, true) {
                         self.warn_of_long_step(tid);
@@ -360,7 +385,7 @@ impl Session {
 
     /// Deals with the stop at which the task is.
     pub(super) fn dispatch(&mut self, tid: Tid) -> Result<Flow, Failure> {
-        Ok(match *self.task()?.stop() {
+        Ok(match *self.spaces.task()?.stop() {
             Stop::Seccomp { nr } => self.on_call(tid, nr)?,
             Stop::Breakpoint => self.on_breakpoint(tid)?,
             Stop::Signal { signo, code, addr } => self.on_signal(tid, signo, code, addr)?,
@@ -368,7 +393,7 @@ impl Session {
             Stop::Step { code, addr } => self.on_signal(tid, libc::SIGTRAP, code, addr)?,
             Stop::Interrupted => self.on_interrupt(tid)?,
             Stop::ForeignCall { nr, .. } => {
-                let regs = *self.task()?.regs()?;
+                let regs = *self.spaces.task()?.regs()?;
                 return Err(self.unsupported(
                     tid,
                     &format!("system call {nr} of the 32-bit ABI"),
@@ -385,14 +410,14 @@ impl Session {
 
     /// Lets the task run to its next stop; one that computes for long is interrupted for a look at it.
     fn run_to_stop(&mut self, tid: Tid, watch: &mut super::spin::Watch) -> Result<(), Failure> {
-        let Some(task) = self.space.task.take() else {
-            return Err(Self::gone());
+        let Some(task) = self.spaces.here.task.take() else {
+            return Err(crate::spaces::gone());
         };
         let mut running = task.resume(Resume::Cont, None)?;
         loop {
             match running.wait()? {
                 Outcome::Stopped(stopped) => {
-                    self.space.task = Some(stopped);
+                    self.spaces.here.task = Some(stopped);
                     return Ok(());
                 }
                 Outcome::Tick(still) => {
@@ -411,7 +436,7 @@ impl Session {
     /// The thread stops here, before `pending`.
     pub(super) fn park(&mut self, tid: Tid, regs: Regs, pending: Pending) -> Flow {
         let is_aside = self.is_on_alternate_stack(tid, regs.rsp);
-        let context = self.context(tid);
+        let context = self.threads.at(tid);
         context.regs = regs;
         if !is_aside {
             context.leave_functions();
@@ -427,12 +452,12 @@ impl Session {
             return Flow::Run(regs);
         }
         regs.orig_rax = tracee::NO_CALL;
-        self.context(tid).hook = None;
+        self.threads.at(tid).hook = None;
         self.park(tid, regs, Pending::Spin)
     }
 
     pub(super) fn ends(&mut self, end: End) -> Flow {
-        self.ended = Some(end);
+        self.ends.ended = Some(end);
         Flow::Ended
     }
 }

@@ -6,23 +6,25 @@
 //! That is a fault, to be asked for. It is none if all that could go on is for clients to come whom the program does not know yet: they come when they like.
 
 use super::Session;
+use super::faults::Hazards;
 use super::{Alternative, ENVIRONMENT};
 use failure::Failure;
 use syscall_model::Tid;
 use syscall_model::net::flight;
 use trace::Step;
 
-impl Session {
+impl<'a> Hazards<'a> {
     /// The threads whose timed wait could run out now although others can go on; 0 among them if a timer could fire.
-    pub fn timed_waits(&self) -> Vec<Tid> {
-        if self.ended.is_some() {
+    pub fn timed_waits(self) -> Vec<Tid> {
+        if self.ends.ended.is_some() {
             return Vec::new();
         }
         let now = self.model.clock.now();
         let waits = |&tid: &Tid| {
             let thread = self.model.thread(tid);
             let deadline = thread.wait.as_ref().and_then(|wait| wait.deadline);
-            let is_stuck = !self.able().any(|able| able == tid) || self.only_arrivals_help(tid);
+            let is_stuck =
+                !self.movers.able().any(|able| able == tid) || self.arrivals.only_arrivals_help(tid);
             deadline.is_some_and(|deadline| deadline > now) && is_stuck
         };
         let timers = self.model.next_timer().is_some_and(|moment| moment > now);
@@ -34,7 +36,9 @@ impl Session {
         let waiting = own.filter(waits);
         timers.then_some(ENVIRONMENT).into_iter().chain(waiting).collect()
     }
+}
 
+impl Session {
     /// One transition, with the alternative that was chosen.
     pub fn step_as(&mut self, tid: Tid, alternative: u32) -> Result<Step, Failure> {
         if let Some(step) = self.choose(tid, alternative)? {
@@ -54,7 +58,7 @@ impl Session {
             Some(Alternative::Fault(fault)) => {
                 // It goes wrong with all there that is on its way.
                 self.arrive(tid, Alternative::Plain.number())?;
-                self.chosen = Some(fault);
+                self.choice.fault = Some(fault);
                 return Ok(None);
             }
             Some(Alternative::Timeout) => {}
@@ -66,7 +70,7 @@ impl Session {
                 )));
             }
         }
-        self.arrived = None;
+        self.choice.arrived = None;
         let deadline = match tid {
             ENVIRONMENT => self.model.next_timer(),
             _ => self
@@ -85,7 +89,11 @@ impl Session {
 
     /// As if the clients that have yet to come did not exist: what waits for a time to come has waited long enough.
     fn time_passes_without_clients(&mut self) -> Result<Step, Failure> {
-        let Some(deadline) = self.model.next_deadline().filter(|_| self.clients_may_wait()) else {
+        let Some(deadline) = self
+            .model
+            .next_deadline()
+            .filter(|_| self.arrivals().clients_may_wait())
+        else {
             return Err(Failure::desync(
                 "time was to pass before the next client comes, and does not now",
             ));

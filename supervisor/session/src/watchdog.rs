@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tracee::Ticker;
 
 /// How long a step may go on when the time is over.
 const GRACE: Duration = Duration::from_millis(1500);
@@ -40,6 +41,29 @@ impl Entry {
 
     pub fn ends(&self) {
         self.0.store(0, Relaxed);
+    }
+}
+
+/// What keeps an execution from going on for ever: its entry here, and the timer that interrupts tasks which compute for long.
+pub(crate) struct Guards {
+    entry: Entry,
+    _ticker: Ticker,
+}
+
+impl Guards {
+    pub(crate) fn new(ticker: Ticker) -> Self {
+        Self {
+            entry: Entry::default(),
+            _ticker: ticker,
+        }
+    }
+
+    pub(crate) fn step_begins(&self) {
+        self.entry.begins();
+    }
+
+    pub(crate) fn step_ends(&self) {
+        self.entry.ends();
     }
 }
 

@@ -23,16 +23,16 @@ pub struct Args {
     /// The order of the search.
     #[arg(long, value_enum, default_value = "dfs")]
     pub search: SearchArg,
-    /// Which schedules to leave out because others show the same.
+    /// Partial-order reduction: which schedules to leave out because others are equivalent.
     #[arg(long, value_enum, default_value = "auto")]
     pub reduce: ReduceArg,
-    /// Stateless: every path, no visited set.
+    /// Stateless search: follow every path, do not remember visited states.
     #[arg(long)]
     pub no_hash: bool,
     /// How to go back to an earlier state.
     #[arg(long, value_enum, default_value = "auto")]
     pub checkpoint: CheckpointArg,
-    /// Memory that does not identify a state (repeatable).
+    /// Memory to ignore when states are compared (repeatable).
     #[arg(long, value_name = "SYMBOL|SECTION|ADDR+LEN")]
     pub aux: Vec<String>,
     /// At most N preemptions per schedule.
@@ -50,7 +50,7 @@ pub struct Args {
     /// Stop at this much memory, for example 2G.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory_limit: Option<u64>,
-    /// At most N live checkpoints; beyond, states are re-reached by execution.
+    /// Keep at most N checkpoints; other states are reached by re-execution.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub max_checkpoints: usize,
     /// Do not stop at the first violation.
@@ -77,24 +77,24 @@ pub struct Args {
     /// The exit status that every client must have, if it ends.
     #[arg(long, value_name = "CODE")]
     pub expect_client_exit: Option<i32>,
-    /// Data races are violations also where --preempt is not memory.
+    /// Treat data races as violations, also without --preempt memory.
     #[arg(long)]
     pub races: bool,
-    /// Data races that are known and not to be told of: lines of the form race:PATTERN, as for ThreadSanitizer.
+    /// Hide known data races: a file with lines of the form race:PATTERN, as for ThreadSanitizer.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,
-    /// What the environment may do to the program besides what it must (repeatable, or a list): timeout (a timed wait ends early), refused and
-    /// reset (connections), short-read and short-write (one byte of a stream), eintr (a call that waits is interrupted), loss, duplicate and reorder
-    /// (datagrams), nospace and ioerror (files), nomemory, nofiles, signal=NAME (from outside, at any point), kill (as by SIGKILL), power (only what was synced is sure to be on disk). Example:
+    /// Faults to explore (repeatable, or a list): timeout (a timed wait ends early), refused and
+    /// reset (connections), short-read and short-write (one byte of a stream), eintr (a blocking call is interrupted), loss, duplicate and reorder
+    /// (datagrams), nospace and ioerror (files), nomemory, nofiles, signal=NAME (from outside, at any point), kill (as by SIGKILL), power (what was not synced may be lost). Example:
     /// --faults short-read,reset,signal=TERM
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub faults: Vec<FaultArg>,
-    /// After kill or power: run this command on the files as they are then. It has to end with status 0; --forbid and --require are for its
-    /// output too. Example: --recover 'sqlite3 data.db "PRAGMA integrity_check"'
+    /// After kill or power: run this command on the files that are left. It must exit with status 0; --forbid and --require also apply to its
+    /// output. Example: --recover 'sqlite3 data.db "PRAGMA integrity_check"'
     #[arg(long, value_name = "CMD")]
     pub recover: Option<String>,
-    /// Files that are part of the outcomes, if the program changes them (repeatable): paths, absolute or below the working directory, with
-    /// wildcards. Example: --files 'out/*.txt'
+    /// Make files part of the outcomes, if the program changes them (repeatable): paths with wildcards, absolute or relative to the working
+    /// directory. Example: --files 'out/*.txt'
     #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
     pub files: Vec<globset::Glob>,
     /// None of those files may match at the end (repeatable).
@@ -106,7 +106,7 @@ pub struct Args {
     /// At most N faults in one execution.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub fault_budget: u32,
-    /// Workers.
+    /// Number of parallel workers.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: u32,
     /// Seed for random choices.
@@ -115,7 +115,7 @@ pub struct Args {
     /// Schedules for --search walk, random and pct.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub walks: u64,
-    /// Where counterexamples go.
+    /// Directory for counterexamples.
     #[arg(long, value_name = "DIR", default_value = "tracefork-out")]
     pub trace_dir: PathBuf,
     /// Write the result as JSON to FILE, - for standard output.
@@ -124,12 +124,12 @@ pub struct Args {
     /// Write the explored states and transitions to FILE: a page if it ends in .html, otherwise for Graphviz (dot -Tsvg FILE).
     #[arg(long, value_name = "FILE")]
     pub graph: Option<PathBuf>,
-    /// Write the communication trees, all that was said to peers and by them, with hits and misses, to FILE: a page if it ends in .html,
-    /// for Graphviz if in .dot, otherwise as text. Example: --tree trees.html
+    /// Write the communication trees (all data exchanged with peers, with hits and misses) to FILE: a page if it ends in .html,
+    /// for Graphviz if it ends in .dot, otherwise as text. Example: --tree trees.html
     #[arg(long, value_name = "FILE")]
     pub tree: Option<PathBuf>,
-    /// Tell where the states are: at which places of the program threads stand when there is something to choose, and between which of them the order matters.
-    /// That is what to turn off, or to name by --aux, where a search has no end.
+    /// Show where the states come from: the source locations at which threads are when there is a choice, and between which of them the order matters.
+    /// If a search does not finish, turn these parts of the program off, or name their memory with --aux.
     #[arg(long)]
     pub profile: bool,
     /// Progress on standard error.
@@ -146,7 +146,7 @@ pub enum SearchArg {
     Bfs,
     Random,
     Pct,
-    /// Single schedules that guide themselves to orders of conflicting operations that were not seen yet.
+    /// Single schedules, guided towards orders of conflicting operations that were not seen yet.
     Walk,
 }
 

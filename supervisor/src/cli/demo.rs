@@ -126,7 +126,7 @@ fn harmless_seed() -> Result<u64, Failure> {
         .and_then(|matches| run::Args::from_arg_matches(&matches))
         .map_err(|e| Failure::usage(e.to_string()))?;
     let mut options = session_options(&args.sut, &args.command)?;
-    options.peers = args.peers.start(::peers::Patience::default())?;
+    options.peers = args.peers.start(::peers::TimeBudget::default())?;
     options.residents = args.peers.residents(&super::run::working_directory(&options))?;
     options.config.arrivals = args.peers.arrivals();
     options.config.servers_remember = args.peers.servers_remember();

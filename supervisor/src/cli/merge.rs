@@ -9,13 +9,13 @@ use sweep::merge;
 
 The exit code is the one that the whole sweep would have had on one machine.")]
 pub struct Args {
-    /// Results directories of the parts, or a directory that holds them.
+    /// Results directories of the parts, or a directory that contains them.
     #[arg(required = true, value_name = "DIR")]
     pub parts: Vec<PathBuf>,
-    /// Make a report although parts are missing; the exit code is then 3 at least.
+    /// Write a report although parts are missing; the exit code is then at least 3.
     #[arg(long)]
     pub allow_missing: bool,
-    /// Make a report although parts have checked different versions of a program (built anew on each machine, for example).
+    /// Write a report although parts have checked different versions of a program (for example, built on each machine).
     #[arg(long)]
     pub allow_other_programs: bool,
     #[command(flatten)]

@@ -2,15 +2,16 @@
 
 pub mod check;
 mod check_args;
+mod check_settings;
 mod demo;
 mod doctor;
 mod faults;
 mod guarded;
 mod headings;
 mod merge;
+mod observers;
 mod outputs;
 mod packaging;
-mod patience;
 pub mod peers;
 mod pictures;
 mod progress;
@@ -22,6 +23,7 @@ mod show;
 mod style;
 mod summary;
 mod sweep;
+mod time_limits;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use failure::{ExitCode as Code, Failure};
@@ -65,19 +67,19 @@ struct Cli {
 enum Command {
     /// Run one schedule of a program, chosen by a seed.
     Run(Box<run::Args>),
-    /// Explore every schedule of a program and say what can happen.
+    /// Explore every schedule of a program and report what can happen.
     Check(Box<check::Args>),
-    /// Execute a recorded schedule again, step by step, and compare.
+    /// Execute a recorded schedule again and compare it step by step.
     Replay(replay::Args),
-    /// Look at a trace: as text, as a page with a diagram, or in other tools.
+    /// Show a trace: as text, as a page with a diagram, or for other tools.
     Show(show::Args),
-    /// Run many checks from a file, side by side, and make one report.
+    /// Run many checks from a file in parallel and write one report.
     Sweep(sweep::Args),
-    /// Put the parts of a partitioned sweep together again.
+    /// Combine the parts of a partitioned sweep.
     Merge(merge::Args),
     /// An embedded example, start to finish: finds a real bug and proves its fix.
     Demo(demo::Args),
-    /// Tell what this machine allows, and what to do about what is missing.
+    /// Check what this machine supports, and what to do about what is missing.
     Doctor(doctor::Args),
     /// Print a completion script for a shell.
     Completions(packaging::CompletionsArgs),
@@ -88,13 +90,13 @@ enum Command {
 /// Where threads can be switched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PreemptArg {
-    /// As sync, and before the loads and stores by which threads share memory that no lock protects, found by trying.
+    /// As sync, and before loads and stores of shared memory without synchronization, found by trial executions.
     Auto,
     /// Before system calls, lock functions and atomic instructions.
     Sync,
     /// Before system calls only.
     Syscall,
-    /// Also before loads and stores of memory that threads may share: finds data races.
+    /// As sync, and before all loads and stores of memory that threads may share: finds data races.
     Memory,
 }
 

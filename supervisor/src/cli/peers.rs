@@ -3,7 +3,7 @@
 use checker::coverage::Stand;
 use clap::ValueEnum;
 use failure::Failure;
-use peers::{CacheMode, Config, Patience, PeerSpec};
+use peers::{CacheMode, Config, PeerSpec, TimeBudget};
 use session::Options;
 use session::network::Peers;
 use std::path::PathBuf;
@@ -13,6 +13,7 @@ use syscall_model::net::Arrivals;
 /// How often a thing may be late by default.
 const LATE: u32 = 1;
 
+// One field per option, as clap reads them.
 /// Who is at the other end of the program's connections.
 #[derive(clap::Args)]
 pub struct PeerArgs {
@@ -21,23 +22,23 @@ pub struct PeerArgs {
     pub server: Vec<String>,
     #[command(flatten)]
     pub clients: ClientArgs,
-    /// Where peers stand: outside, never backtracked; or inside, as processes that are backtracked with the program, in one schedule or in all. Example: --peers inside --server 'redis-server --port 7000'
+    /// Where peers run: outside, never backtracked; or as processes that are backtracked with the program, in one schedule or in all. Example: --peers inside --server 'redis-server --port 7000'
     #[arg(long, value_enum, default_value = "real")]
     pub peers: PeersArg,
-    /// What the answers of a real server depend on: what was said on the same connection, or to the same process on any of its connections.
+    /// What the answers of a real server depend on: data sent on the same connection, or on any connection to the same process.
     #[arg(long, value_enum)]
     pub peer_state: Option<PeerStateArg>,
-    /// When the program can notice what peers say: in any order, and late, or at once and clients in the order of the command line. [default: any; with --peers inside or explored: ordered]
+    /// When data of peers arrives: in any order, possibly late; or at once, with clients in the order of the command line. [default: any; with --peers inside or explored: ordered]
     #[arg(long, value_enum)]
     pub arrivals: Option<ArrivalsArg>,
-    /// How often one thing on its way may not be there yet when the program looks for it without waiting. [default: 1]
+    /// How often a non-blocking call may miss data that is on its way. [default: 1]
     #[arg(long, value_name = "N")]
     pub late: Option<u32>,
-    /// Let the program talk to a service that is no named peer: HOST:PORT (IPv6 addresses in brackets, `*` for any port), a Unix socket's path, or
-    /// @NAME (repeatable). Others are not there for it. Example: --allow-connect 127.0.0.1:5432
+    /// Let the program connect to a service that is not a peer: HOST:PORT (IPv6 addresses in brackets, `*` for any port), the path of a Unix socket, or
+    /// @NAME (repeatable). Connections to other services are refused. Example: --allow-connect 127.0.0.1:5432
     #[arg(long, value_name = "ADDR", value_parser = peers::Allowed::parse)]
     pub allow_connect: Vec<peers::Allowed>,
-    /// What is kept of what peers said. [default: branching]
+    /// How to cache what peers send. [default: branching]
     #[arg(long, value_enum)]
     pub cache: Option<CacheArg>,
     /// All connections to one destination share one tree: for servers that treat every connection alike.
@@ -46,16 +47,16 @@ pub struct PeerArgs {
     /// How long to wait for a peer that cannot be inspected. [default: 50ms]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub settle: Option<Duration>,
-    /// How long a peer may compute, without waiting for anything, before it is said to hang; and how long one answer may go on. [default: 10s]
+    /// How long a peer may compute without waiting for input, and how long one answer may take. Time without a processor does not count. [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub peer_timeout: Option<Duration>,
-    /// Load what peers said before from F, if it is there, and save it there at the end.
+    /// Load the cache from F, if it exists, and save it there at the end.
     #[arg(long, value_name = "F")]
     pub cache_file: Option<PathBuf>,
-    /// Contact no peer: all they say comes from the cache file.
+    /// Contact no peer: use only the cache file.
     #[arg(long, requires = "cache_file")]
     pub offline: bool,
-    /// Keep what the peers print in files in DIR, one for each process that was started (default: only its end is shown, if a peer fails).
+    /// Keep the output of peers in DIR, one file for each process (default: if a peer fails, the end of its output is shown).
     #[arg(long, value_name = "DIR")]
     pub peer_output: Option<PathBuf>,
     /// Keep the first answer of a peer that answers a replay differently. The verdict then covers only that answer.
@@ -65,21 +66,21 @@ pub struct PeerArgs {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum CacheArg {
-    /// All that was ever said: peers are only asked what is new.
+    /// Everything that was ever sent: only new requests reach a peer.
     #[default]
     Branching,
-    /// One conversation per connection; to leave it is an error.
+    /// One conversation per connection; a divergence is an error.
     Linear,
-    /// Peers are started again and told everything again after every backtrack.
+    /// No cache: peers are restarted, and everything is sent again, after every backtrack.
     Off,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum PeersArg {
-    /// Programs outside, which are never backtracked, behind the cache of what they said.
+    /// Real programs, never backtracked; a cache holds what they send.
     #[default]
     Real,
-    /// Processes that are backtracked with the program, in one fixed schedule: for servers whose answers depend on what other connections said.
+    /// Processes that are backtracked with the program, in one fixed schedule: for servers whose answers depend on other connections.
     Inside,
     /// The same, and their schedules are explored with the program's.
     Explored,
@@ -87,16 +88,16 @@ pub enum PeersArg {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum PeerStateArg {
-    /// What a server says depends on what it was told on the same connection.
+    /// Answers depend on the same connection only.
     #[default]
     Connection,
-    /// It depends on all that its process was told, on any connection: one tree per process.
+    /// Answers depend on everything that was sent to the process, on any connection: one tree per process.
     Process,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ArrivalsArg {
-    /// Every order in which connections, bytes and ends may be seen.
+    /// Every order in which connections, data and ends of connections may arrive.
     #[default]
     Any,
     /// At once, clients in the order of the command line.
@@ -232,7 +233,7 @@ impl PeerArgs {
     }
 
     /// The peers, with the servers running, where they stand outside.
-    pub fn start(&self, patience: Patience) -> Result<Peers, Failure> {
+    pub fn start(&self, budget: TimeBudget) -> Result<Peers, Failure> {
         if self.peers != PeersArg::Real {
             return Ok(Peers::default());
         }
@@ -259,7 +260,7 @@ impl PeerArgs {
             allowed: self.allow_connect.clone(),
             servers: self.server_specs()?,
             clients: self.client_specs()?,
-            patience,
+            time_budget: budget,
             ..plain
         };
         let peers = Peers::new(config, self.cache_file.clone());
@@ -300,15 +301,19 @@ pub fn notes(peers: &Peers) -> Vec<String> {
 pub fn warnings(options: &Options) -> Vec<String> {
     let mut lines = Vec::new();
     let peers = &options.peers;
-    let ((failed, unheard), is_shunned, is_idle) = match &options.residents {
+    let ((failed, unheard), no_client_connected, is_idle) = match &options.residents {
         Some(residents) => (
             residents.unlucky_clients(),
-            residents.is_shunned(),
+            residents.no_client_connected(),
             residents.is_idle(),
         ),
-        None => (peers.unlucky_clients(), peers.is_shunned(), peers.is_idle()),
+        None => (
+            peers.unlucky_clients(),
+            peers.no_client_connected(),
+            peers.is_idle(),
+        ),
     };
-    if is_shunned {
+    if no_client_connected {
         lines.push(
             "no client connected to the program: the clients were started and wait for something else"
                 .to_owned(),

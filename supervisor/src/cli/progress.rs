@@ -2,6 +2,7 @@
 
 use super::check::ProgressArg;
 use explore::{Counters, Progress};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -28,15 +29,16 @@ impl Display {
         let (stop, stopped) = channel::<()>();
         let display = move || {
             let started = Instant::now();
-            let period = if is_terminal { ON_TERMINAL } else { ELSEWHERE };
+            // A terminal that cannot rewrite a line (`TERM=dumb`) is given lines like a file.
+            let bar = is_terminal.then(bar).filter(|bar| !bar.is_hidden());
+            let period = if bar.is_some() { ON_TERMINAL } else { ELSEWHERE };
             while stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
-                show(&progress.snapshot(), started.elapsed(), is_terminal);
+                show(bar.as_ref(), line(&progress.snapshot(), started.elapsed()));
             }
-            if is_terminal {
+            match bar {
                 // Leaves an empty line for what comes next.
-                let _ = write!(std::io::stderr(), "\r\x1b[K");
-            } else {
-                show(&progress.snapshot(), started.elapsed(), false);
+                Some(bar) => bar.finish_and_clear(),
+                None => show(None, line(&progress.snapshot(), started.elapsed())),
             }
         };
         // A search that cannot be watched is still a search.
@@ -63,25 +65,36 @@ impl Drop for Display {
     }
 }
 
-fn show(counters: &Counters, elapsed: Duration, is_terminal: bool) {
+/// A line that is rewritten.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    // Only a wrong template can fail, and then the plain one is as good.
+    match ProgressStyle::with_template("{msg}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn show(bar: Option<&ProgressBar>, line: String) {
+    match bar {
+        Some(bar) => bar.set_message(line),
+        // Progress that cannot be shown is not worth an error.
+        None => drop(writeln!(std::io::stderr(), "{line}")),
+    }
+}
+
+fn line(counters: &Counters, elapsed: Duration) -> String {
     let states = counters.states_new + counters.states_revisited;
     let rate = counters.transitions as f64 / elapsed.as_secs_f64().max(0.001);
     let pairs = match counters.pairs {
         0 => String::new(),
         pairs => format!(" pairs={pairs}"),
     };
-    let line = format!(
+    format!(
         "states={states} unique={} depth={} transitions/s={rate:.0} checkpoints={}{pairs} elapsed={:.1}s",
         counters.states_new,
         counters.max_depth,
         counters.marks_live,
         elapsed.as_secs_f64()
-    );
-    let mut out = std::io::stderr();
-    // Progress that cannot be shown is not worth an error.
-    let _ = if is_terminal {
-        write!(out, "\r\x1b[K{line}").and_then(|()| out.flush())
-    } else {
-        writeln!(out, "{line}")
-    };
+    )
 }

@@ -28,36 +28,39 @@ pub struct Args {
     /// Stop before step N.
     #[arg(long, value_name = "N")]
     pub stop_at: Option<u64>,
-    /// Write the state at the end, or at --stop-at, as a core file with all threads, for gdb.
+    /// Write the state at the end, or at --stop-at, as a core file with all threads, for gdb; with several processes, one file each, with .PID appended.
     #[arg(long, value_name = "FILE")]
     pub core: Option<PathBuf>,
-    /// Let gdb connect and go through the trace, forwards and backwards, from the start or from --stop-at.
+    /// Let gdb connect and step through the trace, forwards and backwards, from the start or from --stop-at.
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true,
           default_missing_value = "127.0.0.1:0", conflicts_with = "core")]
     pub gdb: Option<String>,
+    /// The process that gdb sees [default: the one that the violation is in, or the first].
+    #[arg(long, value_name = "PID", requires = "gdb")]
+    pub process: Option<u32>,
     /// The program, if it is elsewhere on this machine.
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
-    /// Go on although the program file is not the recorded one.
+    /// Continue although the program file is not the recorded one.
     #[arg(long)]
     pub allow_changed_program: bool,
-    /// Go on although files that the program used, and that are too large to be in the trace, are not the recorded ones.
+    /// Continue although files that the program used, and that are too large for the trace, are not the recorded ones.
     #[arg(long)]
     pub allow_changed_files: bool,
 }
 
 pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
     let trace = trace::format::read(&args.trace)?;
-    let options = options(args.program.as_deref(), args.allow_changed_program, &trace)?;
+    let mut options = options(args.program.as_deref(), args.allow_changed_program, &trace)?;
+    options.cores.clone_from(&args.core);
     if !args.allow_changed_files {
         files_are_as_recorded(&trace)?;
     }
     if let Some(address) = &args.gdb {
-        crate::gdb::serve(address, options, &trace, args.stop_at)?;
+        crate::gdb::serve(address, options, &trace, args.process, args.stop_at)?;
         return Ok(0);
     }
-    let image = options.program.image.clone();
-    let execution = execution::replay(options.clone(), &trace, args.stop_at)
+    let mut execution = execution::replay(options.clone(), &trace, args.stop_at)
         .map_err(|failure| explain_by_surroundings(failure, &trace))?;
     let output = &execution.session.model().output;
     let _ = std::io::stdout().write_all(&output.stdout.bytes());
@@ -69,7 +72,7 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
             execution.end
         );
         if args.stop_at.is_some() || is_violation(&execution.end) {
-            for line in execution.session.stacks() {
+            for line in execution.session.explain().stacks() {
                 eprintln!("  {line}");
             }
         }
@@ -80,9 +83,10 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
             .finding
             .as_ref()
             .and_then(|finding| finding.violation.thread);
-        execution.session.write_core(path, next.or(named))?;
-        if !quiet {
-            eprintln!("gdb {} {}", image.display(), path.display());
+        for core in execution.session.write_cores(path, next.or(named))? {
+            if !quiet {
+                eprintln!("gdb {} {}", core.image.display(), core.path.display());
+            }
         }
     }
     let is_whole = execution.steps.len() == trace.steps.len();
@@ -195,6 +199,7 @@ pub(super) fn options(
         inputs: Inputs::recorded(&trace.inputs),
         bounds: Bounds::default(),
         confine: true,
+        cores: None,
     })
 }
 

@@ -31,7 +31,7 @@ use trace::{End, escape};
 #[derive(clap::Args)]
 #[command(after_help = "Example: tracefork run --seed 7 --trace t.trace -- xz -T4 -c file > file.xz")]
 pub struct Args {
-    /// Chooses the schedule, and what has arrived from peers when the program looks: the same seed gives the same execution. With 0 all arrives at once.
+    /// Chooses the schedule, and when data of peers arrives: the same seed gives the same execution. With 0 all data arrives at once.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     #[command(flatten)]
@@ -50,10 +50,10 @@ pub struct Args {
     /// Run twice and compare; a difference is exit code 6.
     #[arg(long)]
     pub check_determinism: bool,
-    /// Carry the program's file changes over to the real file system at the end.
+    /// Apply the program's file changes to the real file system at the end.
     #[arg(long)]
     pub apply_writes: bool,
-    /// Write the files that the program made or changed below DIR, each under its full path; what is there already is replaced.
+    /// Write the files that the program created or changed to DIR, each under its full path; existing files are replaced.
     #[arg(long, value_name = "DIR")]
     pub export_writes: Option<PathBuf>,
     /// Exit with the program's own status instead of tracefork's (128+N for a signal N).
@@ -85,7 +85,7 @@ pub struct SutArgs {
     /// Start with an empty environment.
     #[arg(long)]
     pub clear_env: bool,
-    /// Keep the values of all environment variables in traces. By default values that a replay does not need are masked, as they may be passwords or tokens.
+    /// Keep the values of all environment variables in traces. By default, values that a replay does not need are masked, since they may be secrets.
     #[arg(long)]
     pub keep_env: bool,
     /// Seed of the random numbers that the program gets from the system.
@@ -97,7 +97,7 @@ pub struct SutArgs {
     /// Seconds since 1970 on the program's clock when it starts.
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_EPOCH_SECONDS, value_parser = clap::value_parser!(u64).range(1_000_000..=4_000_000_000))]
     pub epoch: u64,
-    /// Do not have the kernel confine the program (Landlock, a network of its own) beyond what tracefork does by itself.
+    /// Do not use Landlock and a separate network namespace to confine the program.
     #[arg(long)]
     pub no_confinement: bool,
 }
@@ -132,7 +132,7 @@ pub fn main(args: &Args, quiet: bool) -> Result<u8, Failure> {
 
 fn run(args: &Args, quiet: bool, started: Instant) -> Result<u8, Failure> {
     let mut options = session_options(&args.sut, &args.command)?;
-    options.peers = args.peers.start(::peers::Patience::default())?;
+    options.peers = args.peers.start(::peers::TimeBudget::default())?;
     options.residents = args.peers.residents(&working_directory(&options))?;
     options.config.arrivals = args.peers.arrivals();
     options.config.servers_remember = args.peers.servers_remember();
@@ -264,6 +264,7 @@ pub fn session_options(args: &SutArgs, command: &[OsString]) -> Result<Options, 
         inputs: Inputs::default(),
         bounds: Bounds::default(),
         confine: !args.no_confinement,
+        cores: None,
         program,
     })
 }
@@ -383,7 +384,7 @@ fn report(args: &Args, execution: &Execution, started: Instant) -> Report {
         stderr: escape(&model.output.stderr.bytes()),
         recovery: None,
         files: Default::default(),
-        sent: report::sent_text(&execution.session.sent()),
+        sent: report::sent_text(&execution.session.residency().sent()),
         processes: execution
             .session
             .ended_children()
@@ -427,7 +428,7 @@ fn violation(args: &Args, execution: &Execution) -> Option<Violation> {
         preemptions: execution.preemptions,
         late_answers: Needs::of(&execution.steps).late_answers,
         faults: 0,
-        stacks: execution.session.stacks(),
+        stacks: execution.session.explain().stacks(),
     })
 }
 

@@ -93,8 +93,12 @@ fn text(trace: &Trace, view: &View) -> String {
     }
     let _ = writeln!(
         text,
-        "\n  {} steps, {} threads; {}",
+        "\n  {} steps, {}{} threads; {}",
         view.steps.len(),
+        match view.processes.len() {
+            0 => String::new(),
+            processes => format!("{processes} processes, "),
+        },
         view.lanes.len(),
         view.end
     );

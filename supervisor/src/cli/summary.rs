@@ -30,6 +30,21 @@ fn text(report: &Report, found: &[Counterexample]) -> String {
         print_counterexample(counterexample, &mut out);
     }
     print_outcomes(report, &mut out);
+    print_verdict(report, &mut out);
+    print_figures(report, &mut out);
+    // The last line is a command, ready to be copied.
+    let first = found.first();
+    if let Some(path) = first.and_then(|counterexample| counterexample.path.as_deref().ok()) {
+        let page = path.with_extension("html");
+        let (path, page) = (path.display(), page.display());
+        line!(out, "tracefork show {path} --html {page} --stacks");
+        line!(out, "tracefork replay {path}");
+    }
+    out
+}
+
+/// The verdict, what it covers, and what is to be said about it.
+fn print_verdict(report: &Report, out: &mut String) {
     let (style, verdict) = match report.verdict {
         Verdict::Ok => (GOOD, "ok: every schedule was explored, no violation"),
         Verdict::Violation => (BAD, "violation found"),
@@ -52,6 +67,9 @@ fn text(report: &Report, found: &[Counterexample]) -> String {
     for note in &report.notes {
         line!(out, "  note: {note}");
     }
+}
+
+fn print_figures(report: &Report, out: &mut String) {
     line!(
         out,
         "  states {} new, {} revisited; transitions {}; executions {}; depth {}; {:.2} s",
@@ -85,7 +103,7 @@ fn text(report: &Report, found: &[Counterexample]) -> String {
     if let Some(cache) = report.cache.as_ref().filter(|cache| cache.in_use) {
         let late = match cache.late_answers {
             0 => String::new(),
-            n => format!("; {n} late answers were kept (use a longer --settle to wait for them)"),
+            n => format!("; {} came late", counted(n, "answer")),
         };
         line!(
             out,
@@ -98,21 +116,6 @@ fn text(report: &Report, found: &[Counterexample]) -> String {
             counted(cache.peer_starts, "peer")
         );
     }
-    // The last line is a command, ready to be copied.
-    if let Some(path) = found
-        .first()
-        .and_then(|counterexample| counterexample.path.as_deref().ok())
-    {
-        let page = path.with_extension("html");
-        line!(
-            out,
-            "tracefork show {} --html {} --stacks",
-            path.display(),
-            page.display()
-        );
-        line!(out, "tracefork replay {}", path.display());
-    }
-    out
 }
 
 /// What it takes for a counterexample to happen, if that is more than a schedule.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use sweep::baseline::Baseline;
 use sweep::{EXPECT_WORDS, Partition, Plan, Selection, Source, Sweep, default_results};
 
+// One field per option, as clap reads them.
 #[derive(clap::Args)]
 #[command(after_long_help = after_help())]
 pub struct Args {
@@ -22,22 +23,22 @@ pub struct Args {
     /// Do not run scenarios whose name, full name or tag matches (repeatable).
     #[arg(long, value_name = "PATTERN")]
     pub skip: Vec<String>,
-    /// Give a parameter a value, over that in the file (repeatable).
+    /// Set a parameter, overriding the file (repeatable).
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_assignment)]
     pub set: Vec<(String, String)>,
-    /// List the scenarios that would run, and run none.
+    /// List the scenarios that would run, without running them.
     #[arg(long)]
     pub list: bool,
-    /// Run scenarios side by side, up to N workers in all [default: the number of cores].
+    /// Run scenarios in parallel, with up to N workers in total [default: the number of cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: Option<u32>,
     /// Run one part of the sweep: slice:M/N or hash:M/N, or slice or hash alone to take M and N from a Slurm array or a Kubernetes indexed job.
     #[arg(long, value_name = "PART")]
     pub partition: Option<String>,
-    /// Where journal, logs and traces go [default: tracefork-sweep, with /part-M-of-N for a part].
+    /// Directory for journal, logs and traces [default: tracefork-sweep, with /part-M-of-N for a part].
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
-    /// Go on where an interrupted sweep with the same results directory stopped; what has changed since is run again.
+    /// Continue an interrupted sweep with the same results directory; scenarios that have changed since are run again.
     #[arg(long)]
     pub resume: bool,
     /// Fail only on what is new or has changed against this file: verdicts, outcomes, numbers of states.

@@ -39,6 +39,7 @@ impl Timeline<'_> {
             return Ok(());
         }
         let mut fresh = Session::start(self.options.clone())?;
+        fresh.debugger().look_at(self.scope.process);
         self.marks = Marks::new(&mut fresh, self.trace.steps.len())?;
         std::mem::replace(&mut self.session, fresh).finish();
         self.step = 0;
@@ -71,13 +72,13 @@ impl Timeline<'_> {
         let before = self.here();
         let thread = self.trace.steps[self.step].thread;
         let is_over = self.instruction()?;
-        let now = self.session.instruction_pointer(thread);
-        Ok(is_over || (now != before && now.is_some_and(|now| places.contains(&now))))
+        let now = self.session.inspect().instruction_pointer(thread);
+        Ok(is_over || self.has_crashed() || (now != before && now.is_some_and(|now| places.contains(&now))))
     }
 
     /// Goes back by one instruction of a thread: to where it has not executed the one that it executed last.
     pub fn step_back(&mut self, thread: Tid) -> Result<Halt, Failure> {
-        let begin = self.session.instruction_pointer(thread);
+        let begin = self.session.inspect().instruction_pointer(thread);
         loop {
             let is_its_turn = self
                 .trace
@@ -90,11 +91,11 @@ impl Timeline<'_> {
                 let length = self.length_of_transition(before)?;
                 self.go_to(before, length)?;
             } else {
-                self.go_to(0, 0)?;
+                self.go_to(self.scope.begin, 0)?;
                 return Ok(Halt::Begin);
             }
             // A thread stands twice at a hook: when it comes there, and when its next transition begins.
-            if self.session.instruction_pointer(thread) != begin {
+            if self.session.inspect().instruction_pointer(thread) != begin {
                 return Ok(Halt::Stepped(thread));
             }
         }
@@ -120,8 +121,10 @@ impl Timeline<'_> {
 
     /// The last transition of a thread that is over.
     fn last_turn_of(&self, thread: Tid) -> Option<usize> {
-        let steps = &self.trace.steps[..self.step];
-        steps.iter().rposition(|step| step.thread == thread)
+        let begin = self.scope.begin;
+        let steps = &self.trace.steps[begin..self.step];
+        let last = steps.iter().rposition(|step| step.thread == thread)?;
+        Some(begin + last)
     }
 
     /// How many instructions a transition has before the one that ends it.
@@ -136,7 +139,7 @@ impl Timeline<'_> {
 
     /// Goes back to the last breakpoint before this point.
     pub fn run_back(&mut self) -> Result<Halt, Failure> {
-        self.lately.clear();
+        self.recent_breakpoints.clear();
         let breakpoints = Arc::new(self.breakpoints.clone());
         let step = self.step;
         if let Some(route) = self.last_arrival(&breakpoints)? {
@@ -144,8 +147,9 @@ impl Timeline<'_> {
             return Ok(Halt::Breakpoint(self.current()));
         }
         let mut end = step;
-        while let Some(last) = end.checked_sub(1) {
-            let begin = self.marks.last_up_to(last).unwrap_or(0);
+        while end > self.scope.begin {
+            let mark = self.marks.last_up_to(end - 1).unwrap_or(0);
+            let begin = mark.max(self.scope.begin);
             if let Some((step, hits)) = self.last_hit(&breakpoints, begin, end)? {
                 self.go_to(step, 0)?;
                 for _ in 0..hits {
@@ -155,7 +159,7 @@ impl Timeline<'_> {
             }
             end = begin;
         }
-        self.go_to(0, 0)?;
+        self.go_to(self.scope.begin, 0)?;
         Ok(Halt::Begin)
     }
 
@@ -179,6 +183,9 @@ impl Timeline<'_> {
                     let mut left = times;
                     while left > 0 {
                         if self.arrives_at(&either)? {
+                            if self.has_crashed() {
+                                break;
+                            }
                             let now = self.here();
                             left -= u64::from(now.is_none_or(|now| placed.contains(&now)));
                             if now.is_some_and(|now| breakpoints.contains(&now)) {
@@ -204,7 +211,7 @@ impl Timeline<'_> {
     /// Where the thread stands whose transition is under way.
     fn here(&self) -> Option<u64> {
         let step = self.trace.steps.get(self.step)?;
-        self.session.instruction_pointer(step.thread)
+        self.session.inspect().instruction_pointer(step.thread)
     }
 
     /// The last hit of a breakpoint in some transitions: in which, and how many were hit in it up to that one.

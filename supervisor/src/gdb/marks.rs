@@ -2,7 +2,7 @@
 
 use checkpoint::Backend;
 use failure::Failure;
-use session::{MemoryMark, Session, Snapshot};
+use session::{Mark, Session};
 use std::collections::BTreeMap;
 
 /// As many are kept; each is a process that waits.
@@ -11,7 +11,7 @@ const MOST: usize = 32;
 /// The states before some transitions.
 pub struct Marks {
     checkpoints: session::Marks,
-    kept: BTreeMap<usize, (MemoryMark, Snapshot)>,
+    kept: BTreeMap<usize, Mark>,
     /// One is taken every so many transitions.
     stride: usize,
 }
@@ -35,9 +35,9 @@ impl Marks {
         if self.kept.contains_key(&step) {
             return Ok(());
         }
-        session.rewritten();
+        session.debugger().rewritten();
         if let Some(mark) = self.checkpoints.mark(session)? {
-            self.kept.insert(step, (mark, session.snapshot()?));
+            self.kept.insert(step, mark);
             self.thin_out(step);
         }
         Ok(())
@@ -53,7 +53,7 @@ impl Marks {
         let Some(step) = between.find(|step| !step.is_multiple_of(stride) && *step != latest) else {
             return;
         };
-        if let Some((mark, _)) = self.kept.remove(&step) {
+        if let Some(mark) = self.kept.remove(&step) {
             self.checkpoints.forget(&mark);
         }
     }
@@ -65,10 +65,10 @@ impl Marks {
 
     /// Back to the mark before a transition; `false` if that cannot be done.
     pub fn restore(&mut self, session: &mut Session, step: usize) -> Result<bool, Failure> {
-        let Some((mark, snapshot)) = self.kept.get(&step) else {
+        let Some(mark) = self.kept.get(&step) else {
             return Ok(false);
         };
-        session.rewritten();
-        self.checkpoints.restore(session, mark, snapshot)
+        session.debugger().rewritten();
+        self.checkpoints.restore(session, mark)
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! - `timeline.rs`: where in the trace the program stands, and how it goes on
 //! - `back.rs`: how it goes back, by an instruction or to a breakpoint; `marks.rs`: the checkpoints for that
+//! - `scope.rs`: which process, and where in the trace it is there
 //! - `target.rs`: the same as gdb's remote protocol wants to see it (crate gdbstub)
 //!
 //! The trace decides which thread runs; gdb decides how far. Nothing can be written, neither memory nor registers: what is
@@ -10,11 +11,13 @@
 
 mod back;
 mod marks;
+mod scope;
 mod target;
 mod timeline;
 
 use failure::Failure;
 use gdbstub::stub::GdbStub;
+use scope::Scope;
 use session::Options;
 use std::net::TcpListener;
 use std::path::Path;
@@ -23,10 +26,21 @@ use timeline::Timeline;
 use trace::Trace;
 
 /// Serves one gdb, from when it connects to when it leaves.
-pub fn serve(address: &str, options: Options, trace: &Trace, stop_at: Option<u64>) -> Result<(), Failure> {
-    let image = options.program.image.clone();
-    let mut timeline = Timeline::new(options, trace)?;
-    timeline.go_to(stop_at.unwrap_or(0).min(trace.steps.len() as u64) as usize, 0)?;
+pub fn serve(
+    address: &str,
+    options: Options,
+    trace: &Trace,
+    process: Option<u32>,
+    stop_at: Option<u64>,
+) -> Result<(), Failure> {
+    let process = match process {
+        None => scope::guilty(&options, trace)?,
+        given => given,
+    };
+    let scope = Scope::of(trace, process, stop_at)?;
+    let mut timeline = Timeline::new(options, trace, scope)?;
+    timeline.go_to(scope.first, 0)?;
+    let image = timeline.image();
     let listener = TcpListener::bind(address).map_err(|e| {
         Failure::usage(format!("cannot listen on {address}: {e}"))
             .hint("--gdb takes ADDRESS:PORT, port 0 for any")

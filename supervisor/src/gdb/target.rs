@@ -25,7 +25,7 @@ use tracee::{Regs, XState};
 
 /// What gdb wants the program to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum Resume {
     Continue,
     Step(u32),
     StepBack(u32),
@@ -35,14 +35,14 @@ enum Wish {
 /// The program as gdb sees it.
 pub struct Debugger<'a> {
     timeline: Timeline<'a>,
-    wish: Wish,
+    resume: Resume,
 }
 
 impl<'a> Debugger<'a> {
     pub fn new(timeline: Timeline<'a>) -> Self {
         Self {
             timeline,
-            wish: Wish::Continue,
+            resume: Resume::Continue,
         }
     }
 
@@ -73,6 +73,7 @@ impl MultiThreadBase for Debugger<'_> {
         let (general, extended) = self
             .timeline
             .session()
+            .inspect()
             .registers(tid.get() as u32)
             .map_err(TargetError::Fatal)?;
         *regs = registers(&general, &extended);
@@ -84,7 +85,7 @@ impl MultiThreadBase for Debugger<'_> {
     }
 
     fn read_addrs(&mut self, start: u64, data: &mut [u8], _: Tid) -> TargetResult<usize, Self> {
-        match self.timeline.session().read_memory(start, data) {
+        match self.timeline.session().inspect().read_memory(start, data) {
             Ok(0) | Err(_) => Err(TargetError::NonFatal),
             Ok(got) => Ok(got),
         }
@@ -97,7 +98,7 @@ impl MultiThreadBase for Debugger<'_> {
     fn list_active_threads(&mut self, register: &mut dyn FnMut(Tid)) -> Result<(), Self::Error> {
         // gdb takes the first one for the current one when it connects.
         let current = self.timeline.current();
-        let mut threads = self.timeline.session().threads();
+        let mut threads = self.timeline.session().inspect().threads();
         threads.sort_by_key(|&tid| (tid != current, tid));
         threads.into_iter().map(to_gdb).for_each(register);
         Ok(())
@@ -114,7 +115,7 @@ impl MultiThreadResume for Debugger<'_> {
     }
 
     fn clear_resume_actions(&mut self) -> Result<(), Self::Error> {
-        self.wish = Wish::Continue;
+        self.resume = Resume::Continue;
         Ok(())
     }
 
@@ -149,21 +150,21 @@ impl MultiThreadSchedulerLocking for Debugger<'_> {
 
 impl MultiThreadSingleStep for Debugger<'_> {
     fn set_resume_action_step(&mut self, tid: Tid, _: Option<Signal>) -> Result<(), Self::Error> {
-        self.wish = Wish::Step(tid.get() as u32);
+        self.resume = Resume::Step(tid.get() as u32);
         Ok(())
     }
 }
 
 impl ReverseStep<Tid> for Debugger<'_> {
     fn reverse_step(&mut self, tid: Tid) -> Result<(), Self::Error> {
-        self.wish = Wish::StepBack(tid.get() as u32);
+        self.resume = Resume::StepBack(tid.get() as u32);
         Ok(())
     }
 }
 
 impl ReverseCont<Tid> for Debugger<'_> {
     fn reverse_cont(&mut self) -> Result<(), Self::Error> {
-        self.wish = Wish::ContinueBack;
+        self.resume = Resume::ContinueBack;
         Ok(())
     }
 }
@@ -187,7 +188,7 @@ impl SwBreakpoint for Debugger<'_> {
 
 impl Auxv for Debugger<'_> {
     fn get_auxv(&self, offset: u64, length: usize, buffer: &mut [u8]) -> TargetResult<usize, Self> {
-        let auxv = self.timeline.session().auxv()?;
+        let auxv = self.timeline.session().inspect().auxv()?;
         let rest = auxv.get(offset as usize..).unwrap_or(&[]);
         let len = rest.len().min(length).min(buffer.len());
         buffer[..len].copy_from_slice(&rest[..len]);
@@ -213,11 +214,11 @@ impl<'a> BlockingEventLoop for Blocking<'a> {
         // A byte that comes meanwhile is the user's Ctrl-C.
         let mut is_wanted = || matches!(connection.peek(), Ok(Some(_)));
         let timeline = &mut debugger.timeline;
-        let halt = match debugger.wish {
-            Wish::Continue => timeline.run_on(&mut is_wanted),
-            Wish::Step(thread) => timeline.step_thread(thread).map(Some),
-            Wish::StepBack(thread) => timeline.step_back(thread).map(Some),
-            Wish::ContinueBack => timeline.run_back().map(Some),
+        let halt = match debugger.resume {
+            Resume::Continue => timeline.run_on(&mut is_wanted),
+            Resume::Step(thread) => timeline.step_thread(thread).map(Some),
+            Resume::StepBack(thread) => timeline.step_back(thread).map(Some),
+            Resume::ContinueBack => timeline.run_back().map(Some),
         };
         match halt.map_err(WaitForStopReasonError::Target)? {
             Some(halt) => Ok(Event::TargetStopped(reason(halt, timeline.current()))),

@@ -1,10 +1,12 @@
 //! A trace as time: the program stands somewhere in it and goes on. [`super::back`] goes back.
 
 use super::marks::Marks;
+use super::scope::Scope;
 use failure::Failure;
 use session::execution;
 use session::{Advance, Options, Session};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use syscall_model::Tid;
 use trace::Trace;
@@ -33,32 +35,40 @@ pub struct Timeline<'a> {
     pub(super) trace: &'a Trace,
     pub(super) session: Session,
     pub(super) marks: Marks,
+    pub(super) scope: Scope,
     /// Transitions completed.
     pub(super) step: usize,
     /// The way into the transition under way.
     pub(super) route: Vec<Move>,
     pub(super) breakpoints: BTreeSet<u64>,
     /// Breakpoints that gdb took away since the program last went on. It does so for one step, to go past one.
-    pub(super) lately: BTreeSet<u64>,
+    pub(super) recent_breakpoints: BTreeSet<u64>,
 }
 
 impl<'a> Timeline<'a> {
-    pub fn new(options: Options, trace: &'a Trace) -> Result<Self, Failure> {
+    pub fn new(options: Options, trace: &'a Trace, scope: Scope) -> Result<Self, Failure> {
         let mut session = Session::start(options.clone())?;
+        session.debugger().look_at(scope.process);
         Ok(Self {
             marks: Marks::new(&mut session, trace.steps.len())?,
+            scope,
             session,
             options,
             trace,
             step: 0,
             route: Vec::new(),
             breakpoints: BTreeSet::new(),
-            lately: BTreeSet::new(),
+            recent_breakpoints: BTreeSet::new(),
         })
     }
 
     pub fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// The file that the process executes.
+    pub fn image(&mut self) -> PathBuf {
+        self.session.debugger().image()
     }
 
     pub fn finish(self) {
@@ -70,13 +80,13 @@ impl<'a> Timeline<'a> {
     pub fn current(&self) -> Tid {
         let crashed = self.session.crash().map(|crash| crash.thread);
         let next = self.trace.steps.get(self.step).or(self.trace.steps.last());
-        let next = next.map_or(self.options.config.pid, |step| step.thread);
+        let next = next.map_or(self.scope.process, |step| step.thread);
         let current = crashed.unwrap_or(next);
-        let threads = self.session.threads();
+        let threads = self.session.inspect().threads();
         if threads.contains(&current) {
             return current;
         }
-        threads.first().copied().unwrap_or(self.options.config.pid)
+        threads.first().copied().unwrap_or(self.scope.process)
     }
 
     pub fn set_breakpoint(&mut self, address: u64) {
@@ -86,23 +96,29 @@ impl<'a> Timeline<'a> {
     pub fn clear_breakpoint(&mut self, address: u64) -> bool {
         let was_there = self.breakpoints.remove(&address);
         if was_there {
-            self.lately.insert(address);
+            self.recent_breakpoints.insert(address);
         }
         was_there
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.step >= self.trace.steps.len() || self.session.end().is_some()
+        self.step >= self.scope.end || self.session.end().is_some() || self.has_crashed()
+    }
+
+    /// The process stands where it crashed.
+    pub(super) fn has_crashed(&self) -> bool {
+        let crash = self.session.crash();
+        crash.is_some_and(|crash| self.session.inspect().threads().contains(&crash.thread))
     }
 
     /// Puts these breakpoints in place, and no others; but those whose code is not mapped yet.
     pub(super) fn place(&mut self, wanted: &BTreeSet<u64>) -> Result<(), Failure> {
-        let placed = self.session.breakpoints();
+        let placed = self.session.inspect().breakpoints();
         for address in placed.difference(wanted) {
-            self.session.clear_breakpoint(*address)?;
+            self.session.debugger().clear_breakpoint(*address)?;
         }
         for address in wanted.difference(&placed) {
-            self.session.set_breakpoint(*address)?;
+            self.session.debugger().set_breakpoint(*address)?;
         }
         Ok(())
     }
@@ -110,15 +126,29 @@ impl<'a> Timeline<'a> {
     /// Lets the thread whose turn it is go on; `true` if its transition is over.
     fn advance(&mut self, how: Advance) -> Result<bool, Failure> {
         let expected = &self.trace.steps[self.step];
-        match self.session.advance(expected.thread, expected.alternative, how)? {
+        match self
+            .session
+            .debugger()
+            .advance(expected.thread, expected.alternative, how)?
+        {
             Some(step) if step == *expected => {
                 self.step += 1;
                 self.route.clear();
+                self.stay_with_process()?;
                 Ok(true)
             }
             Some(step) => Err(execution::differs(self.step as u64, expected, &step)),
             None => Ok(false),
         }
+    }
+
+    /// With the last step the process has ended: there is nothing to look at beyond the one before.
+    fn stay_with_process(&mut self) -> Result<(), Failure> {
+        if self.step <= self.scope.begin || self.session.inspect().has_process(self.scope.process) {
+            return Ok(());
+        }
+        self.scope.end = self.step - 1;
+        self.go_to(self.scope.end, 0)
     }
 
     /// Goes on to one of these breakpoints, or to the end of the transition (`true`).
@@ -153,15 +183,23 @@ impl<'a> Timeline<'a> {
         if self.is_over() {
             return Ok(Some(Halt::End));
         }
-        let wanted: Arc<BTreeSet<u64>> = Arc::new(self.breakpoints.union(&self.lately).copied().collect());
+        let wanted: Arc<BTreeSet<u64>> = Arc::new(
+            self.breakpoints
+                .union(&self.recent_breakpoints)
+                .copied()
+                .collect(),
+        );
         let thread = self.trace.steps[self.step].thread;
         let is_over = self.run_to(&wanted)?;
+        if self.has_crashed() {
+            return Ok(Some(Halt::End));
+        }
         Ok((!is_over).then_some(Halt::Breakpoint(thread)))
     }
 
     /// Goes on to a breakpoint or to the end; `is_wanted` is asked now and then whether to stop.
     pub fn run_on(&mut self, is_wanted: &mut dyn FnMut() -> bool) -> Result<Option<Halt>, Failure> {
-        self.lately.clear();
+        self.recent_breakpoints.clear();
         loop {
             if let Some(halt) = self.run()? {
                 return Ok(Some(halt));
@@ -174,8 +212,8 @@ impl<'a> Timeline<'a> {
 
     /// Executes one instruction of a thread, when its turn comes.
     pub fn step_thread(&mut self, thread: Tid) -> Result<Halt, Failure> {
-        self.lately.clear();
-        let begin = self.session.instruction_pointer(thread);
+        self.recent_breakpoints.clear();
+        let begin = self.session.inspect().instruction_pointer(thread);
         loop {
             while !self.is_over() && self.trace.steps[self.step].thread != thread {
                 if let Some(halt) = self.run()? {
@@ -190,7 +228,7 @@ impl<'a> Timeline<'a> {
             }
             // A thread that has come to a hook stands before the same instruction once more: gdb would take that for a second hit of
             // a breakpoint there.
-            if self.session.end().is_some() || self.session.instruction_pointer(thread) != begin {
+            if self.session.end().is_some() || self.session.inspect().instruction_pointer(thread) != begin {
                 return Ok(Halt::Stepped(thread));
             }
         }

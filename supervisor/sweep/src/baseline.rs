@@ -122,7 +122,7 @@ impl Baseline {
         }
         // Several workers find their way by chance.
         if let (true, 1, Some(before), Some(now)) =
-            (wanted("states"), scenario.workers, before.states, now.states)
+            (wanted("states"), scenario.run.workers, before.states, now.states)
             && before != now
         {
             changes.push(format!("states {before} → {now}"));

@@ -35,6 +35,23 @@ pub struct Plan {
     pub scenarios: Vec<Planned>,
 }
 
+/// What is run for a scenario, and how.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The options for `check`.
+    pub options: Vec<String>,
+    /// Commands before and after it.
+    pub setup: Vec<String>,
+    pub teardown: Vec<String>,
+    pub timeout: Option<Duration>,
+    /// Workers of its search.
+    pub workers: u32,
+    /// What it shares with others that must not run at the same time.
+    pub locks: Vec<String>,
+}
+
 /// One scenario with one combination of its parameters.
 #[derive(Clone, Debug)]
 pub struct Planned {
@@ -45,20 +62,11 @@ pub struct Planned {
     pub name: String,
     pub place: Place,
     pub parameters: Vec<(String, String)>,
-    /// The program and its arguments.
-    pub command: Vec<String>,
-    /// The options for `check`.
-    pub options: Vec<String>,
+    pub run: Run,
+    /// The verdicts that are expected.
     pub expect: Vec<String>,
-    pub setup: Vec<String>,
-    pub teardown: Vec<String>,
-    pub timeout: Option<Duration>,
     /// What a baseline is compared in.
     pub compare: Vec<String>,
-    /// Workers of its search.
-    pub workers: u32,
-    /// What it shares with others that must not run at the same time.
-    pub locks: Vec<String>,
     /// Of all that decides what is run, but for where it lies.
     pub hash: String,
 }
@@ -325,15 +333,17 @@ impl Planner<'_> {
             name: scenario.name.clone(),
             place: self.source.place(scenario.at),
             parameters,
-            command: std::iter::once(program).chain(texts("args")?).collect(),
-            options: self.options(scenario, &layer, &values)?,
+            run: Run {
+                command: std::iter::once(program).chain(texts("args")?).collect(),
+                options: self.options(scenario, &layer, &values)?,
+                setup: texts("setup")?,
+                teardown: texts("teardown")?,
+                timeout: self.timeout(&layer, &values)?,
+                workers: texts("jobs")?.first().and_then(|n| n.parse().ok()).unwrap_or(1),
+                locks: texts("lock")?,
+            },
             expect: self.words(&layer, "expect", &values, &expect::WORDS.map(|(word, _)| word))?,
-            setup: texts("setup")?,
-            teardown: texts("teardown")?,
-            timeout: self.timeout(&layer, &values)?,
             compare: self.words(&layer, "compare", &values, &COMPARED)?,
-            workers: 1,
-            locks: texts("lock")?,
             hash: String::new(),
         };
         if planned.expect.is_empty() {
@@ -342,7 +352,6 @@ impl Planner<'_> {
         if planned.compare.is_empty() {
             planned.compare = COMPARED.map(str::to_owned).to_vec();
         }
-        planned.workers = texts("jobs")?.first().and_then(|n| n.parse().ok()).unwrap_or(1);
         planned.hash = planned.digest();
         Ok(planned)
     }
@@ -425,8 +434,8 @@ impl Planned {
     fn digest(&self) -> String {
         digest(&(
             env!("CARGO_PKG_VERSION"),
-            (&self.id, &self.command, &self.options),
-            (&self.setup, &self.teardown, self.timeout),
+            (&self.id, &self.run.command, &self.run.options),
+            (&self.run.setup, &self.run.teardown, self.run.timeout),
         ))
     }
 }

@@ -74,9 +74,9 @@ pub fn run<E>(
 
 /// Whether two scenarios must not run at the same time.
 fn excludes(one: &Planned, other: &Planned) -> bool {
-    one.locks.iter().any(|lock| other.locks.contains(lock))
+    one.run.locks.iter().any(|lock| other.run.locks.contains(lock))
 }
 
 fn weight(scenario: &Planned, jobs: u32) -> u32 {
-    scenario.workers.clamp(1, jobs)
+    scenario.run.workers.clamp(1, jobs)
 }

@@ -54,7 +54,7 @@ impl Status {
     }
 }
 
-/// One scenario in the document.
+/// One scenario in the document. Flat, as the JSON object that readers of the document know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
     pub id: String,
@@ -120,7 +120,7 @@ impl Record {
         record.time_s = seen.time_s;
         record.log = Some(seen.log.clone());
         record.result = seen.result.clone();
-        record.program = seen.program.clone().filter(|_| scenario.setup.is_empty());
+        record.program = seen.program.clone().filter(|_| scenario.run.setup.is_empty());
         record
     }
 
@@ -133,7 +133,7 @@ impl Record {
             parameters: scenario.parameters.iter().cloned().collect(),
             line: scenario.place.line,
             column: scenario.place.column,
-            command: scenario.command.clone(),
+            command: scenario.run.command.clone(),
             expect: scenario.expect.clone(),
             status: Status::NotRun,
             found: Vec::new(),
@@ -194,7 +194,7 @@ fn reason(scenario: &Planned, seen: &Observation, is_expected: bool, changes: &[
     Some(format!("{found}, expected {expected}{note}"))
 }
 
-/// The document.
+/// The document: the fields of its JSON object.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Document {
     pub format: u32,

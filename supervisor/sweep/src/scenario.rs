@@ -77,7 +77,7 @@ pub fn file_name(id: &str) -> String {
 
 /// The hash of the file that a scenario runs, if it is there.
 pub fn program_hash(scenario: &Planned, directory: &Path) -> Option<String> {
-    let name = scenario.command.first()?;
+    let name = scenario.run.command.first()?;
     let name = name.replace("{dir}", &directory.display().to_string());
     let program = Program::find(&OsString::from(name), directory).ok()?;
     let mut hash = blake3::Hasher::new();
@@ -107,7 +107,7 @@ impl Stage<'_> {
             stage: self,
             scenario,
             files: &files,
-            deadline: scenario.timeout.map(|limit| started + limit),
+            deadline: scenario.run.timeout.map(|limit| started + limit),
             background: Vec::new(),
         };
         let is_complete = running.set_up_and_check(&mut seen);
@@ -173,7 +173,7 @@ impl Running<'_> {
 
     /// False if it was interrupted.
     fn set_up_and_check(&mut self, seen: &mut Observation) -> bool {
-        for line in &self.scenario.setup {
+        for line in &self.scenario.run.setup {
             let line = self.complete(line);
             self.note(&format!("$ {line}"));
             let ended = self.place().shell(&line, &self.environment());
@@ -197,12 +197,18 @@ impl Running<'_> {
 
     fn check(&self, seen: &mut Observation) -> bool {
         let mut argv = vec!["/proc/self/exe".to_owned(), "check".to_owned()];
-        argv.extend(self.scenario.options.iter().map(|option| self.complete(option)));
+        argv.extend(
+            self.scenario
+                .run
+                .options
+                .iter()
+                .map(|option| self.complete(option)),
+        );
         argv.push("--progress=never".to_owned());
         argv.push(format!("--json={}", self.files.json.display()));
         argv.push(format!("--trace-dir={}", self.files.directory.display()));
         argv.push("--".to_owned());
-        argv.extend(self.scenario.command.iter().map(|text| self.complete(text)));
+        argv.extend(self.scenario.run.command.iter().map(|text| self.complete(text)));
         self.note(&format!("$ tracefork {}", argv[1..].join(" ")));
         match self.place().run(&argv, &[], true) {
             Ok((Ended::Stopped, _)) => return false,
@@ -210,7 +216,7 @@ impl Running<'_> {
             Ok((Ended::TimedOut, _)) => {
                 seen.exit_code = ExitCode::Limit as u8;
                 seen.found.words = vec!["incomplete".to_owned()];
-                let limit = self.scenario.timeout.unwrap_or_default();
+                let limit = self.scenario.run.timeout.unwrap_or_default();
                 seen.result = serde_json::json!({
                     "verdict": "incomplete",
                     "notes": [format!("killed after its timeout of {}", humantime::format_duration(limit))],
@@ -256,8 +262,8 @@ impl Running<'_> {
 
     /// Always, and all of it.
     fn tear_down(&self, seen: &mut Observation) {
-        let limit = self.scenario.timeout.unwrap_or(TEARDOWN_LIMIT);
-        for line in &self.scenario.teardown {
+        let limit = self.scenario.run.timeout.unwrap_or(TEARDOWN_LIMIT);
+        for line in &self.scenario.run.teardown {
             let line = self.complete(line);
             self.note(&format!("$ {line}"));
             let place = Place {

@@ -28,7 +28,7 @@ use unwind::StackUnwinder;
 
 /// A file mapping of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mapping {
+pub struct FileMapping {
     /// The addresses.
     pub range: Range<u64>,
     /// Offset of the first byte in the file.
@@ -76,7 +76,7 @@ pub struct Symbolizer {
     names: blazesym::symbolize::Symbolizer,
     stacks: StackUnwinder,
     /// Sorted by address.
-    mappings: Vec<Mapping>,
+    mappings: Vec<FileMapping>,
 }
 
 impl Default for Symbolizer {
@@ -102,7 +102,7 @@ impl Symbolizer {
     }
 
     /// Takes the process's present mappings. What was read from their files before is kept.
-    pub fn set_mappings(&mut self, mut mappings: Vec<Mapping>) {
+    pub fn set_mappings(&mut self, mut mappings: Vec<FileMapping>) {
         mappings.sort_by_key(|mapping| mapping.range.start);
         if mappings != self.mappings {
             self.stacks.set_mappings(&mappings);
@@ -157,7 +157,7 @@ impl Symbolizer {
         frames
     }
 
-    fn mapping_at(&self, address: u64) -> Option<&Mapping> {
+    fn mapping_at(&self, address: u64) -> Option<&FileMapping> {
         let after = self
             .mappings
             .partition_point(|mapping| mapping.range.start <= address);

@@ -51,7 +51,7 @@ impl Stopped {
         PathBuf::from(format!("/proc/{}/{file}", self.0.id()))
     }
 
-    fn mappings(&self, own: &Path) -> Vec<Mapping> {
+    fn mappings(&self, own: &Path) -> Vec<FileMapping> {
         let maps = std::fs::read_to_string(self.proc("maps")).expect("maps");
         let own = own.canonicalize().expect("exists");
         maps.lines()
@@ -84,12 +84,12 @@ impl Stopped {
     }
 }
 
-fn parse_mapping(line: &str, own: &Path) -> Option<Mapping> {
+fn parse_mapping(line: &str, own: &Path) -> Option<FileMapping> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let path = PathBuf::from(fields.get(5).filter(|path| path.starts_with('/'))?);
     let (start, end) = fields[0].split_once('-')?;
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
-    Some(Mapping {
+    Some(FileMapping {
         range: number(start)?..number(end)?,
         file_offset: number(fields[2])?,
         is_executable: fields[1].contains('x'),
@@ -292,7 +292,7 @@ fn scratch_slots_and_bad_pointers_do_not_end_a_backtrace() {
 fn what_is_not_known_is_shown_as_numbers() {
     let mut symbolizer = Symbolizer::new();
     assert_eq!(symbolizer.symbolise(0x1234).to_string(), "0x1234");
-    let mapping = Mapping {
+    let mapping = FileMapping {
         range: 0x1000..0x3000,
         file_offset: 0x5000,
         path: "/nonexistent/program".into(),

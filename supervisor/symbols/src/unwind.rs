@@ -20,7 +20,8 @@ use goblin::elf::section_header::SHT_NOBITS;
 use goblin::elf::{Elf, ProgramHeader, SectionHeader};
 use hooks::LARGEST_MODULE;
 
-use super::Mapping;
+use super::FileMapping;
+use hooks::PAGE;
 
 /// The registers that a stack is unwound from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,8 +133,7 @@ impl Tables {
     }
 
     /// The load bias that a mapping of the file shows.
-    fn bias(&self, mapping: &Mapping) -> Option<u64> {
-        const PAGE: u64 = 0x1000;
+    fn bias(&self, mapping: &FileMapping) -> Option<u64> {
         let first_page = |offset: u64| offset / PAGE * PAGE;
         let is_mapped = |(offset, _, size): &&(u64, u64, u64)| {
             (first_page(*offset)..offset.saturating_add(*size)).contains(&mapping.file_offset)
@@ -167,7 +167,7 @@ pub(super) struct StackUnwinder {
     files: HashMap<PathBuf, Option<Arc<Tables>>>,
     executable: Vec<Range<u64>>,
     /// Executable mappings that no stack has led to yet.
-    unread: Vec<Mapping>,
+    unread: Vec<FileMapping>,
 }
 
 impl StackUnwinder {
@@ -182,7 +182,7 @@ impl StackUnwinder {
     }
 
     /// Each executable mapping of a file becomes a module of its own, when a stack leads there.
-    pub fn set_mappings(&mut self, mappings: &[Mapping]) {
+    pub fn set_mappings(&mut self, mappings: &[FileMapping]) {
         self.unwinder = UnwinderX86_64::new();
         let executable = mappings.iter().filter(|mapping| mapping.is_executable);
         self.unread = executable.cloned().collect();
@@ -191,7 +191,7 @@ impl StackUnwinder {
 
     /// Reads the tables of the module at this address, if that was not done before.
     fn read_module_at(&mut self, address: u64) {
-        let is_there = |mapping: &Mapping| mapping.range.contains(&address);
+        let is_there = |mapping: &FileMapping| mapping.range.contains(&address);
         let Some(index) = self.unread.iter().position(is_there) else {
             return;
         };

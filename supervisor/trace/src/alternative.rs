@@ -28,6 +28,8 @@ pub enum Alternative {
     Later,
     /// With thread 0: nobody can move, and nothing comes from outside any more.
     Rest,
+    /// With thread 0: threads go on for ever and come to no end, whatever the schedule. Only a search can know that.
+    Endless,
 }
 
 const TIMEOUT: u32 = 1;
@@ -38,6 +40,7 @@ const POWER: u32 = 0x4000_0000;
 const MISHAP: u32 = 0x5000_0000;
 const LATER: u32 = 0x6000_0000;
 const REST: u32 = 0x7000_0000;
+const ENDLESS: u32 = 0x8000_0000;
 /// Bits for which datagram, and for which socket.
 const DATAGRAMS: u32 = 10;
 const SOCKETS: u32 = 16;
@@ -65,6 +68,7 @@ impl Alternative {
             Alternative::Power(combination) => POWER | combination,
             Alternative::Later => LATER,
             Alternative::Rest => REST,
+            Alternative::Endless => ENDLESS,
             Alternative::Mishap(what) => {
                 let place = Mishap::ALL.iter().position(|known| *known == what.mishap);
                 let (socket, datagram) = (
@@ -88,6 +92,7 @@ impl Alternative {
             KILL if rest == 0 => Alternative::Kill,
             LATER if rest == 0 => Alternative::Later,
             REST if rest == 0 => Alternative::Rest,
+            ENDLESS if rest == 0 => Alternative::Endless,
             POWER => Alternative::Power(rest),
             MISHAP => Alternative::Mishap(OnTheWay {
                 mishap: *Mishap::ALL.get((rest >> (SOCKETS + DATAGRAMS)) as usize)?,
@@ -102,7 +107,7 @@ impl Alternative {
     pub fn is_fault(number: u32) -> bool {
         !matches!(
             Self::of(number),
-            None | Some(Alternative::Plain | Alternative::Rest)
+            None | Some(Alternative::Plain | Alternative::Rest | Alternative::Endless)
         ) && !Self::is_late(number)
     }
 
@@ -120,7 +125,11 @@ impl fmt::Display for Alternative {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // What had arrived is said below the line.
-            Alternative::Plain | Alternative::Arrival(_) | Alternative::Later | Alternative::Rest => Ok(()),
+            Alternative::Plain
+            | Alternative::Arrival(_)
+            | Alternative::Later
+            | Alternative::Rest
+            | Alternative::Endless => Ok(()),
             Alternative::Timeout => write!(f, "timed out early"),
             Alternative::Fault(fault) => write!(f, "{}", fault.words()),
             Alternative::Signal(number) => write!(f, "{} from outside", signal_name(*number)),
@@ -147,6 +156,7 @@ mod tests {
             Alternative::Power(7),
             Alternative::Later,
             Alternative::Rest,
+            Alternative::Endless,
         ];
         let mishaps = Mishap::ALL.map(|mishap| {
             Alternative::Mishap(OnTheWay {

@@ -44,7 +44,10 @@ use syscall_model::{Call, Config, Sysno};
 /// In [`Trace::locations`], between the name of a step's object and its place in the source.
 pub const COLUMNS: &str = "  ";
 
-/// A recorded schedule.
+/// What names of objects in memory that processes share begin with. The name is the same in all of them.
+pub const SHARED: &str = "shared:";
+
+/// A recorded schedule. Flat, because the file has these fields in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace {
     pub program: ProgramRecord,
@@ -160,6 +163,8 @@ pub enum Operation {
     },
     /// No thread can move, and nothing comes from outside.
     Rests,
+    /// Threads move on, and none of their schedules ends.
+    GoesOnForEver,
 }
 
 /// How the schedule ended.
@@ -199,6 +204,7 @@ impl fmt::Display for Operation {
             Operation::Signal { number } => write!(f, "takes signal {number}"),
             Operation::TimePasses => write!(f, "time passes"),
             Operation::Rests => write!(f, "nothing more happens"),
+            Operation::GoesOnForEver => write!(f, "no schedule ends from here"),
             Operation::SignalFromOutside { number } => {
                 write!(f, "{} comes from outside", signal_name(*number))
             }

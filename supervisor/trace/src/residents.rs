@@ -15,12 +15,12 @@ pub struct ResidentsRecord {
 }
 
 impl ResidentsRecord {
-    /// The first process of each, with what reports call it.
-    pub fn named(&self) -> impl Iterator<Item = (u32, &str)> {
+    /// All of them, by the number of their first process.
+    pub fn numbered(&self) -> impl Iterator<Item = (u32, &ResidentRecord)> {
         let servers = (0..).map(Peer::Server).zip(&self.servers);
         let clients = (0..).map(Peer::Client).zip(&self.clients);
         let all = servers.chain(clients);
-        all.map(|(peer, record)| (peer.first_pid(), record.name.as_str()))
+        all.map(|(peer, record)| (peer.first_pid(), record))
     }
 }
 

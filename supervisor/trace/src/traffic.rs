@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 
-/// All of a schedule's traffic with its peers.
+/// All of a schedule's traffic: with its peers, and among the processes of the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     #[serde(deserialize_with = "peers::bounded::vec")]
@@ -20,6 +20,28 @@ pub struct Traffic {
 impl Traffic {
     pub fn is_empty(&self) -> bool {
         self.connections.is_empty()
+    }
+
+    /// What is left without connections of which both ends are processes of the trace: what those do there are steps of it.
+    #[must_use]
+    pub fn with_others(&self) -> Traffic {
+        let mut kept = Traffic::default();
+        let mut numbers = Vec::with_capacity(self.connections.len());
+        for connection in &self.connections {
+            numbers.push((!connection.internal).then_some(kept.connections.len() as u32));
+            if !connection.internal {
+                kept.connections.push(connection.clone());
+            }
+        }
+        for event in &self.events {
+            if let Some(&Some(connection)) = numbers.get(event.connection as usize) {
+                kept.events.push(Event {
+                    connection,
+                    ..event.clone()
+                });
+            }
+        }
+        kept
     }
 }
 
@@ -36,6 +58,8 @@ pub struct Connection {
     /// The program's end, as the program sees it; none for Unix sockets.
     pub local: Option<SocketAddr>,
     pub remote: Option<SocketAddr>,
+    /// Both ends are processes of the trace: who opened it stands where else the program does.
+    pub internal: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,18 +4,31 @@
 //! them. A program with a single thread does not park at its locks; what it took then shows when it is given back, or never.
 
 use super::view::{Edge, Hold, Lane, Wait};
-use crate::processes::Processes;
+use crate::processes::{Group, Processes};
 use hooks::{OnLock, SyncFn};
 use std::collections::{BTreeMap, HashMap};
-use trace::{End, Operation, Step, Trace};
+use trace::{COLUMNS, End, Operation, SHARED, Step, Trace};
+
+/// Options of `wait4`: it may return because a child has stopped, or goes on.
+const OTHER_NEWS: u64 = (libc::WUNTRACED | libc::WCONTINUED) as u64;
 
 /// All that [`derive()`] finds.
 #[derive(Default)]
 pub struct Derived {
     pub lanes: Vec<Lane>,
+    pub processes: Vec<Group>,
     pub waits: Vec<Wait>,
     pub holds: Vec<Hold>,
     pub edges: Vec<Edge>,
+}
+
+/// A lock or a word in memory: the same address is another place in another process, unless the memory is shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    /// The process, if there are several, and the address.
+    Own(Option<u32>, u64),
+    /// Which of those that processes share.
+    Shared(usize),
 }
 
 /// What is known of a thread half-way through the trace.
@@ -25,23 +38,25 @@ struct Thread {
     last: Option<usize>,
     ended: bool,
     /// The step at which it began to wait in the kernel, and for what futex word and value.
-    waiting: Option<(usize, Option<(u64, u64)>)>,
+    waiting: Option<(usize, Option<(Place, u64)>)>,
     /// Locks held, the last one taken last.
-    held: Vec<u64>,
+    held: Vec<Place>,
     /// The mutex that a wait for a condition has released and will take again.
-    to_retake: Option<u64>,
+    to_retake: Option<Place>,
 }
 
 #[derive(Default)]
 struct Walk {
     threads: BTreeMap<u32, Thread>,
     /// Per lock: its spans, as indices into `holds`.
-    spans: HashMap<u64, Vec<usize>>,
-    names: HashMap<u64, String>,
+    spans: HashMap<Place, Vec<usize>>,
+    names: HashMap<Place, String>,
+    /// Names of what processes share.
+    shared: HashMap<String, usize>,
     /// Per object: the last step on it, and its thread.
-    touched: HashMap<u64, (usize, u32)>,
+    touched: HashMap<Place, (usize, u32)>,
     /// Per futex word: the last step that woke somebody there.
-    woken: HashMap<u64, (usize, u32)>,
+    woken: HashMap<Place, (usize, u32)>,
     processes: Processes,
     found: Derived,
 }
@@ -76,13 +91,14 @@ impl Walk {
                 number: call,
                 args,
                 result,
-            } => self.call(number, step.thread, i64::from(*call), args, *result),
+            } => self.call(number, step.thread, i64::from(*call), args, *result, location),
             Operation::Start
             | Operation::Wake { .. }
             | Operation::Spin
             | Operation::Signal { .. }
             | Operation::TimePasses
             | Operation::Rests
+            | Operation::GoesOnForEver
             | Operation::Return
             | Operation::SignalFromOutside { .. }
             | Operation::KilledFromOutside
@@ -131,8 +147,22 @@ impl Walk {
         }
     }
 
+    /// The place at an address, as this thread sees it.
+    fn place(&mut self, tid: u32, address: u64, location: &str) -> Place {
+        let name = location.split_once(COLUMNS).map(|(name, _)| name);
+        match name.filter(|name| name.starts_with(SHARED)) {
+            // Wherever it is mapped, it is the same.
+            Some(name) => {
+                let next = self.shared.len();
+                Place::Shared(*self.shared.entry(name.to_owned()).or_insert(next))
+            }
+            None => Place::Own(self.processes.group(tid), address),
+        }
+    }
+
     fn sync(&mut self, number: usize, tid: u32, name: &str, object: u64, location: &str) {
-        if let Some((variable, _)) = location.split_once("  ") {
+        let object = self.place(tid, object, location);
+        if let Some((variable, _)) = location.split_once(COLUMNS) {
             self.names.entry(object).or_insert_with(|| variable.to_owned());
         }
         let is_held = self.holder(object).is_some_and(|holder| holder != tid);
@@ -161,7 +191,15 @@ impl Walk {
         }
     }
 
-    fn call(&mut self, number: usize, tid: u32, call: i64, args: &[u64; 6], result: Option<i64>) {
+    fn call(
+        &mut self,
+        number: usize,
+        tid: u32,
+        call: i64,
+        args: &[u64; 6],
+        result: Option<i64>,
+        location: &str,
+    ) {
         const COMMAND: u64 = 0x7f;
         let is_futex = call == libc::SYS_futex;
         let wakes = [
@@ -172,24 +210,26 @@ impl Walk {
             libc::FUTEX_CMP_REQUEUE,
         ];
         match (call, result) {
-            (libc::SYS_exit, _) => {
-                let thread = self.thread(tid);
-                thread.ended = true;
-                for lock in std::mem::take(&mut thread.held) {
-                    self.end_hold(number, tid, lock);
-                }
-            }
-            (libc::SYS_exit_group, _) => {}
-            (libc::SYS_clone | libc::SYS_clone3, Some(child)) if child > 0 => {
+            (libc::SYS_exit, _) => self.thread_ends(number, tid),
+            (libc::SYS_exit_group, _) => self.process_ends(number, tid),
+            // What comes back is another program.
+            (libc::SYS_execve | libc::SYS_execveat, None) => {}
+            (libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork, Some(child))
+                if child > 0 =>
+            {
                 self.thread(child as u32).from = number;
+            }
+            (libc::SYS_wait4, Some(child)) if child > 0 && args[2] & OTHER_NEWS == 0 => {
+                self.reaped(number, child as u32);
             }
             (_, Some(woken)) if is_futex && wakes.contains(&((args[1] & COMMAND) as i32)) => {
                 if woken > 0 {
-                    self.woken.insert(args[0], (number, tid));
+                    let word = self.place(tid, args[0], location);
+                    self.woken.insert(word, (number, tid));
                 }
             }
             (_, None) => {
-                let word = is_futex.then_some((args[0], args[2]));
+                let word = is_futex.then(|| (self.place(tid, args[0], location), args[2]));
                 self.thread(tid).waiting = Some((number, word));
             }
             (_, Some(_)) => {
@@ -201,14 +241,45 @@ impl Walk {
         }
     }
 
-    fn holder(&self, lock: u64) -> Option<u32> {
+    fn thread_ends(&mut self, number: usize, tid: u32) {
+        let thread = self.thread(tid);
+        thread.ended = true;
+        thread.waiting = None;
+        for lock in std::mem::take(&mut thread.held) {
+            self.end_hold(number, tid, lock);
+        }
+    }
+
+    /// All threads of a process end with it. The last process's end is that of the trace.
+    fn process_ends(&mut self, number: usize, tid: u32) {
+        let Some(process) = self.processes.group(tid) else {
+            return;
+        };
+        let all = self.threads.keys().copied();
+        let own: Vec<u32> = all
+            .filter(|&other| self.processes.group(other) == Some(process))
+            .collect();
+        for tid in own {
+            self.thread_ends(number, tid);
+        }
+    }
+
+    /// A child was waited for: it has ended, if not by itself then by a signal.
+    fn reaped(&mut self, number: usize, child: u32) {
+        self.process_ends(number, child);
+        if let Some(last) = self.threads.get(&child).and_then(|thread| thread.last) {
+            self.edge(last, number, "ends");
+        }
+    }
+
+    fn holder(&self, lock: Place) -> Option<u32> {
         let open = |index: &&usize| self.found.holds[**index].to.is_none();
         let index = self.spans.get(&lock)?.iter().find(open)?;
         Some(self.found.holds[*index].thread)
     }
 
     /// The thread takes a lock now that others had since its last step: meanwhile it could not go on.
-    fn waited_for_lock(&mut self, number: usize, tid: u32, lock: u64) {
+    fn waited_for_lock(&mut self, number: usize, tid: u32, lock: Place) {
         let since = self.thread(tid).last.unwrap_or(number);
         let mut last_release = None;
         // The latest spans are at the end: what was over before the thread's last step did not hinder it.
@@ -226,8 +297,9 @@ impl Walk {
                 from: from.max(since),
                 to: Some(to),
                 why: format!(
-                    "waits for {}, held by thread {thread}",
-                    lock_name(&self.names, lock)
+                    "waits for {}, held by {}",
+                    lock_name(&self.names, lock),
+                    self.processes.who(thread)
                 ),
             });
         }
@@ -236,7 +308,7 @@ impl Walk {
         }
     }
 
-    fn acquire(&mut self, number: usize, tid: u32, lock: u64) {
+    fn acquire(&mut self, number: usize, tid: u32, lock: Place) {
         self.thread(tid).held.push(lock);
         let index = self.found.holds.len();
         self.spans.entry(lock).or_default().push(index);
@@ -248,7 +320,7 @@ impl Walk {
         });
     }
 
-    fn release(&mut self, number: usize, tid: u32, lock: u64) {
+    fn release(&mut self, number: usize, tid: u32, lock: Place) {
         let held = &mut self.thread(tid).held;
         if let Some(at) = held.iter().rposition(|other| *other == lock) {
             held.remove(at);
@@ -256,7 +328,7 @@ impl Walk {
         }
     }
 
-    fn end_hold(&mut self, number: usize, tid: u32, lock: u64) {
+    fn end_hold(&mut self, number: usize, tid: u32, lock: Place) {
         let holds = &mut self.found.holds;
         let mine = |index: &&usize| holds[**index].thread == tid && holds[**index].to.is_none();
         let index = self
@@ -273,6 +345,8 @@ impl Walk {
         let mut threads: Vec<_> = self.threads.iter().collect();
         // The threads of a process side by side.
         threads.sort_by_key(|&(&tid, _)| (self.processes.group(tid), tid));
+        let order = threads.iter().map(|&(&tid, _)| tid);
+        self.found.processes = self.processes.groups(order);
         for (&tid, thread) in threads {
             self.found.lanes.push(Lane {
                 thread: tid,
@@ -311,13 +385,18 @@ impl Walk {
     }
 }
 
-fn waiting_text(word: Option<(u64, u64)>) -> String {
+fn waiting_text(word: Option<(Place, u64)>) -> String {
     match word {
-        Some((address, _)) => format!("waits for the futex at {address:#x}"),
+        Some((Place::Shared(_), _)) => "waits for a futex in shared memory".to_owned(),
+        Some((Place::Own(_, address), _)) => format!("waits for the futex at {address:#x}"),
         None => "waits in its call".to_owned(),
     }
 }
 
-fn lock_name(names: &HashMap<u64, String>, lock: u64) -> String {
-    names.get(&lock).cloned().unwrap_or_else(|| format!("{lock:#x}"))
+fn lock_name(names: &HashMap<Place, String>, lock: Place) -> String {
+    match (names.get(&lock), lock) {
+        (Some(name), _) => name.clone(),
+        (None, Place::Own(_, address)) => format!("{address:#x}"),
+        (None, Place::Shared(_)) => "a lock in shared memory".to_owned(),
+    }
 }

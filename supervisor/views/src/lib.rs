@@ -35,6 +35,7 @@ pub use mermaid::mermaid;
 pub use messages::{Message, Peer, messages};
 pub use pcap::pcap;
 pub use perfetto::chrome_trace;
+pub use processes::{Group, makes_process, process_of};
 pub use shiviz::shiviz;
 pub use stacks::{Sources, StackFrame, add_stacks};
 pub use text::{label, table};

@@ -11,9 +11,7 @@ const LABEL: usize = 60;
 /// A mermaid sequence diagram: threads and peers as participants, steps as notes, messages and what made what possible as arrows.
 pub fn mermaid(view: &View) -> String {
     let mut text = String::from("sequenceDiagram\n");
-    for lane in &view.lanes {
-        let _ = writeln!(text, "    participant T{0} as {1}", lane.thread, lane.name);
-    }
+    participants(view, &mut text);
     for (index, peer) in view.peers.iter().enumerate() {
         let _ = writeln!(text, "    participant P{index} as {}", mermaid_text(&peer.name));
     }
@@ -68,6 +66,37 @@ pub fn mermaid(view: &View) -> String {
         );
     }
     text
+}
+
+/// The threads, those of one process in a box.
+fn participants(view: &View, text: &mut String) {
+    let mut last = None;
+    for lane in &view.lanes {
+        if lane.process != last {
+            if last.is_some() {
+                text.push_str("    end\n");
+            }
+            let group = view
+                .processes
+                .iter()
+                .find(|group| Some(group.process) == lane.process);
+            if let Some(group) = group {
+                let command = group.commands.last().map_or("", String::as_str);
+                let title = format!("{} {command}", group.name);
+                let _ = writeln!(text, "    box transparent {}", mermaid_text(title.trim_end()));
+            }
+            last = lane.process;
+        }
+        let _ = writeln!(
+            text,
+            "    participant T{0} as {1}",
+            lane.thread,
+            mermaid_text(&lane.name)
+        );
+    }
+    if last.is_some() {
+        text.push_str("    end\n");
+    }
 }
 
 /// An arrow between thread and peer; what a peer does on its own is a note.

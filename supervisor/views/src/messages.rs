@@ -83,8 +83,9 @@ impl Message {
 }
 
 pub fn peers(trace: &Trace) -> Vec<Peer> {
+    let traffic = trace.traffic.with_others();
     let step_of = |connection: usize, is_it: fn(&What) -> bool| {
-        let mut events = trace.traffic.events.iter();
+        let mut events = traffic.events.iter();
         events
             .find(|event| event.connection as usize == connection && is_it(&event.what))
             .map(|event| event.step as usize)
@@ -100,18 +101,20 @@ pub fn peers(trace: &Trace) -> Vec<Peer> {
             matches!(what, What::Closed | What::Broken | What::Refused)
         }),
     };
-    trace.traffic.connections.iter().enumerate().map(peer).collect()
+    traffic.connections.iter().enumerate().map(peer).collect()
 }
 
 /// Data that has come and was not read yet: when, and what.
 type Waiting = VecDeque<(Event, Vec<u8>)>;
 
+/// In the order of their steps; their peers are those of `peers`.
 pub fn messages(trace: &Trace) -> Vec<Message> {
-    let mut waiting: Vec<Waiting> = vec![Waiting::new(); trace.traffic.connections.len()];
+    let traffic = trace.traffic.with_others();
+    let mut waiting: Vec<Waiting> = vec![Waiting::new(); traffic.connections.len()];
     let mut all = Vec::new();
-    for event in &trace.traffic.events {
+    for event in &traffic.events {
         let index = event.connection as usize;
-        let Some(connection) = trace.traffic.connections.get(index) else {
+        let Some(connection) = traffic.connections.get(index) else {
             continue;
         };
         let kind = match &event.what {
@@ -189,7 +192,7 @@ fn message(trace: &Trace, event: &Event, kind: &'static str, data: &[u8], since:
 }
 
 /// A thread that read what came only after its step before had nothing to do until then.
-pub fn waits(trace: &Trace, messages: &[Message]) -> Vec<Wait> {
+pub fn waits(trace: &Trace, messages: &[Message], peers: &[Peer]) -> Vec<Wait> {
     let mut last: HashMap<u32, usize> = HashMap::new();
     let mut before = Vec::with_capacity(trace.steps.len());
     for (number, step) in trace.steps.iter().enumerate() {
@@ -198,7 +201,7 @@ pub fn waits(trace: &Trace, messages: &[Message]) -> Vec<Wait> {
     let received = messages.iter().filter(|message| message.kind == "receive");
     let wait = |message: &Message| {
         let (thread, from) = (message.thread?, before.get(message.step).copied()??);
-        let name = &trace.traffic.connections[message.peer].name;
+        let name = &peers[message.peer].name;
         message.since.filter(|&since| since > from).map(|since| Wait {
             thread,
             from,

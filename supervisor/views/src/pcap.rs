@@ -4,6 +4,8 @@
 //! segments and acknowledged at once, nothing is lost or late. Times are those of the virtual clock, so that many packets
 //! have the same. Unix sockets have no packets: they are left out, and counted.
 
+use etherparse::err::packet::BuildVecWriteError;
+use etherparse::{Ethernet2Header, IpHeaders, PacketBuilder, PacketBuilderStep, TcpHeader};
 use std::net::{IpAddr, SocketAddr};
 use trace::{Connection, Trace, Transport, What};
 
@@ -15,14 +17,7 @@ const SNAP_LENGTH: u32 = 262_144;
 const SEGMENT: usize = 1440;
 const WINDOW: u16 = 0xffff;
 
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const PSH: u8 = 8;
-const ACK: u8 = 16;
-
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+const HOPS: u8 = 64;
 
 /// A capture, and how many connections it could not hold.
 pub struct Capture {
@@ -45,6 +40,43 @@ impl End {
             End::Peer => End::Program,
         }
     }
+}
+
+/// What a segment is there for.
+#[derive(Clone, Copy)]
+struct Flags {
+    syn: bool,
+    fin: bool,
+    rst: bool,
+    psh: bool,
+    ack: bool,
+}
+
+impl Flags {
+    const ACK: Flags = Flags {
+        ack: true,
+        syn: false,
+        fin: false,
+        rst: false,
+        psh: false,
+    };
+    const SYN: Flags = Flags {
+        syn: true,
+        ack: false,
+        ..Flags::ACK
+    };
+    const SYN_ACK: Flags = Flags {
+        syn: true,
+        ..Flags::ACK
+    };
+    const FIN_ACK: Flags = Flags {
+        fin: true,
+        ..Flags::ACK
+    };
+    const RST_ACK: Flags = Flags {
+        rst: true,
+        ..Flags::ACK
+    };
 }
 
 /// What is known of a connection between two of its events.
@@ -73,7 +105,7 @@ pub fn pcap(trace: &Trace) -> Capture {
         let index = event.connection as usize;
         let accepted = traffic.connections.get(index).is_some_and(|c| c.accepted);
         if let Some(Some(flow)) = flows.get_mut(index) {
-            for packet in flow.packets(&event.what, accepted) {
+            for packet in flow.packets(&event.what, accepted).into_iter().flatten() {
                 capture.add(event.time, &packet);
             }
         }
@@ -105,7 +137,7 @@ fn flow((number, connection): (u32, &Connection)) -> Option<Flow> {
 }
 
 impl Flow {
-    fn packets(&mut self, what: &What, accepted: bool) -> Vec<Vec<u8>> {
+    fn packets(&mut self, what: &What, accepted: bool) -> Vec<Option<Vec<u8>>> {
         if self.transport == Transport::Udp {
             return match what {
                 What::Sent(data) => vec![self.datagram(End::Program, data)],
@@ -117,8 +149,8 @@ impl Flow {
         match what {
             What::Opened => self.handshake(opener),
             What::Refused => vec![
-                self.segment(opener, SYN, b""),
-                self.segment(opener.other(), RST | ACK, b""),
+                self.segment(opener, Flags::SYN, b""),
+                self.segment(opener.other(), Flags::RST_ACK, b""),
             ],
             _ if !self.is_open => Vec::new(),
             What::Sent(data) => self.say(End::Program, data),
@@ -127,78 +159,72 @@ impl Flow {
             What::Ended => self.finish(End::Peer),
             What::Broken => {
                 self.is_open = false;
-                vec![self.segment(End::Program, RST | ACK, b"")]
+                vec![self.segment(End::Program, Flags::RST_ACK, b"")]
             }
             What::Reset => {
                 self.is_open = false;
-                vec![self.segment(End::Peer, RST | ACK, b"")]
+                vec![self.segment(End::Peer, Flags::RST_ACK, b"")]
             }
             What::Read(_) => Vec::new(),
         }
     }
 
-    fn handshake(&mut self, opener: End) -> Vec<Vec<u8>> {
+    fn handshake(&mut self, opener: End) -> Vec<Option<Vec<u8>>> {
         self.is_open = true;
         vec![
-            self.segment(opener, SYN, b""),
-            self.segment(opener.other(), SYN | ACK, b""),
-            self.segment(opener, ACK, b""),
+            self.segment(opener, Flags::SYN, b""),
+            self.segment(opener.other(), Flags::SYN_ACK, b""),
+            self.segment(opener, Flags::ACK, b""),
         ]
     }
 
-    fn say(&mut self, from: End, data: &[u8]) -> Vec<Vec<u8>> {
+    fn say(&mut self, from: End, data: &[u8]) -> Vec<Option<Vec<u8>>> {
         if self.finished[from as usize] {
             return Vec::new();
         }
         let last = data.len().div_ceil(SEGMENT);
         let mut packets = Vec::new();
         for (number, part) in (1..).zip(data.chunks(SEGMENT)) {
-            let push = if number == last { PSH } else { 0 };
-            packets.push(self.segment(from, ACK | push, part));
+            let flags = Flags {
+                psh: number == last,
+                ..Flags::ACK
+            };
+            packets.push(self.segment(from, flags, part));
         }
-        packets.push(self.segment(from.other(), ACK, b""));
+        packets.push(self.segment(from.other(), Flags::ACK, b""));
         packets
     }
 
-    fn finish(&mut self, from: End) -> Vec<Vec<u8>> {
+    fn finish(&mut self, from: End) -> Vec<Option<Vec<u8>>> {
         if std::mem::replace(&mut self.finished[from as usize], true) {
             return Vec::new();
         }
         vec![
-            self.segment(from, FIN | ACK, b""),
-            self.segment(from.other(), ACK, b""),
+            self.segment(from, Flags::FIN_ACK, b""),
+            self.segment(from.other(), Flags::ACK, b""),
         ]
     }
 
-    fn segment(&mut self, from: End, flags: u8, data: &[u8]) -> Vec<u8> {
+    fn segment(&mut self, from: End, flags: Flags, data: &[u8]) -> Option<Vec<u8>> {
         let (source, destination) = self.ends(from);
         let own = self.next[from as usize];
-        let mut header = ports(source, destination);
-        header.extend(own.to_be_bytes());
-        let acknowledged = if flags & ACK == 0 {
-            0
-        } else {
-            self.next[from.other() as usize]
-        };
-        header.extend(acknowledged.to_be_bytes());
-        const WORDS: u8 = 5;
-        header.extend([WORDS << 4, flags]);
-        header.extend(WINDOW.to_be_bytes());
-        header.extend([0; 4]);
+        let mut header = TcpHeader::new(source.port(), destination.port(), own, WINDOW);
+        (header.syn, header.fin, header.rst, header.psh) = (flags.syn, flags.fin, flags.rst, flags.psh);
+        if flags.ack {
+            header.ack = true;
+            header.acknowledgment_number = self.next[from.other() as usize];
+        }
         // A beginning and an end count like a byte each.
-        let counted = data.len() as u32 + u32::from(flags & (SYN | FIN) != 0);
+        let counted = data.len() as u32 + u32::from(flags.syn || flags.fin);
         self.next[from as usize] = own.wrapping_add(counted);
-        const CHECKSUM: usize = 16;
-        frame(from, source, destination, TCP, (header, CHECKSUM), data)
+        let packet = ip(from, source, destination).tcp_header(header);
+        written(|bytes| packet.write_to_vec(bytes, data))
     }
 
-    fn datagram(&self, from: End, data: &[u8]) -> Vec<u8> {
+    fn datagram(&self, from: End, data: &[u8]) -> Option<Vec<u8>> {
         let (source, destination) = self.ends(from);
-        let mut header = ports(source, destination);
-        header.extend((8 + data.len() as u16).to_be_bytes());
-        header.extend([0; 2]);
-        const CHECKSUM: usize = 6;
-        frame(from, source, destination, UDP, (header, CHECKSUM), data)
+        let packet = ip(from, source, destination).udp(source.port(), destination.port());
+        written(|bytes| packet.write_to_vec(bytes, data))
     }
 
     fn ends(&self, from: End) -> (SocketAddr, SocketAddr) {
@@ -209,106 +235,72 @@ impl Flow {
     }
 }
 
-fn ports(source: SocketAddr, destination: SocketAddr) -> Vec<u8> {
-    [source.port().to_be_bytes(), destination.port().to_be_bytes()].concat()
-}
-
-/// Puts the transport's header, whose checksum is at this offset, and the data into an IP packet and an Ethernet frame.
-fn frame(
-    from: End,
-    source: SocketAddr,
-    destination: SocketAddr,
-    protocol: u8,
-    (mut header, checksum_at): (Vec<u8>, usize),
-    data: &[u8],
-) -> Vec<u8> {
-    let length = header.len() + data.len();
-    let (ip, pseudo, kind) = match (source.ip(), destination.ip()) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            let addresses = [source.octets(), destination.octets()].concat();
-            let pseudo = [&addresses[..], &[0, protocol], &(length as u16).to_be_bytes()].concat();
-            (v4(&addresses, protocol, length), pseudo, [0x08, 0x00])
-        }
-        (source, destination) => {
-            let octets = |ip: IpAddr| match ip {
-                IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
-                IpAddr::V6(ip) => ip.octets(),
-            };
-            let addresses = [octets(source), octets(destination)].concat();
-            let pseudo = [
-                &addresses[..],
-                &(length as u32).to_be_bytes(),
-                &[0, 0, 0, protocol],
-            ]
-            .concat();
-            (v6(&addresses, protocol, length), pseudo, [0x86, 0xdd])
-        }
-    };
-    let sum = match checksum(&[&pseudo[..], &header, data].concat()) {
-        // In UDP zero says that there is none.
-        0 if protocol == UDP => 0xffff,
-        sum => sum,
-    };
-    header[checksum_at..checksum_at + 2].copy_from_slice(&sum.to_be_bytes());
-    // Made-up hardware addresses of the local kind.
+/// The beginning of a packet: hardware addresses, which are made up and of the local kind, and those of the Internet protocol.
+fn ip(from: End, source: SocketAddr, destination: SocketAddr) -> PacketBuilderStep<IpHeaders> {
     let card = |end: End| [2, 0, 0, 0, 0, 1 + end as u8];
-    let cards = [card(from.other()), card(from)].concat();
-    [&cards[..], &kind, &ip, &header, data].concat()
-}
-
-fn v4(addresses: &[u8], protocol: u8, length: usize) -> Vec<u8> {
-    const HEADER: usize = 20;
-    const DO_NOT_FRAGMENT: u8 = 0x40;
-    let total = ((HEADER + length) as u16).to_be_bytes();
-    let mut header = vec![
-        0x45,
-        0,
-        total[0],
-        total[1],
-        0,
-        0,
-        DO_NOT_FRAGMENT,
-        0,
-        64,
-        protocol,
-        0,
-        0,
-    ];
-    header.extend(addresses);
-    let sum = checksum(&header).to_be_bytes();
-    header[10..12].copy_from_slice(&sum);
-    header
-}
-
-fn v6(addresses: &[u8], protocol: u8, length: usize) -> Vec<u8> {
-    let length = (length as u16).to_be_bytes();
-    let mut header = vec![0x60, 0, 0, 0, length[0], length[1], protocol, 64];
-    header.extend(addresses);
-    header
-}
-
-/// The Internet checksum: the complement of the ones' complement sum of all 16-bit words.
-fn checksum(bytes: &[u8]) -> u16 {
-    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0));
-    let mut sum: u32 = bytes.chunks(2).map(word).fold(0, u32::wrapping_add);
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
+    let frame: PacketBuilderStep<Ethernet2Header> = PacketBuilder::ethernet2(card(from), card(from.other()));
+    let long = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+        IpAddr::V6(ip) => ip.octets(),
+    };
+    match (source.ip(), destination.ip()) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            frame.ipv4(source.octets(), destination.octets(), HOPS)
+        }
+        (source, destination) => frame.ipv6(long(source), long(destination), HOPS),
     }
-    !(sum as u16)
+}
+
+/// The bytes of a packet; `None` for a datagram that is too long for one, as only a damaged trace can have.
+fn written(write: impl FnOnce(&mut Vec<u8>) -> Result<(), BuildVecWriteError>) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    write(&mut bytes).ok().map(|()| bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+
+    fn udp(addresses: [&str; 2]) -> Flow {
+        Flow {
+            addresses: addresses.map(|address| address.parse().expect("an address")),
+            transport: Transport::Udp,
+            next: [0; 2],
+            finished: [false; 2],
+            is_open: false,
+        }
+    }
 
     #[test]
-    fn the_checksum_is_that_of_the_rfc() {
-        // RFC 1071, section 3: the sum is ddf2.
-        assert_eq!(
-            checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]),
-            !0xddf2
+    fn a_datagram_is_what_goes_over_the_wire() {
+        // By hand, from RFC 768 and 791.
+        let packet = udp(["10.0.0.1:4000", "10.0.0.2:53"]).datagram(End::Peer, b"hi");
+        let expected = b"\x02\0\0\0\0\x01\x02\0\0\0\0\x02\x08\0\
+            \x45\0\0\x1e\0\0\x40\0\x40\x11\x26\xcd\x0a\0\0\x02\x0a\0\0\x01\
+            \0\x35\x0f\xa0\0\x0a\x73\x99hi";
+        assert_eq!(packet.as_deref(), Some(&expected[..]));
+    }
+
+    #[test]
+    fn an_address_of_each_kind_makes_a_packet_of_the_long_one() {
+        let packet = udp(["10.0.0.1:4000", "[::1]:53"]).datagram(End::Program, b"hi");
+        let packet = packet.expect("a packet");
+        let parts = SlicedPacket::from_ethernet(&packet).expect("a packet");
+        assert!(matches!(parts.net, Some(NetSlice::Ipv6(_))));
+        let Some(TransportSlice::Udp(datagram)) = parts.transport else {
+            panic!("{:?}", parts.transport);
+        };
+        assert_eq!(datagram.payload(), b"hi");
+    }
+
+    #[test]
+    fn what_fits_into_no_packet_is_in_none() {
+        let long = vec![0; 1 << 16];
+        assert!(
+            udp(["10.0.0.1:4000", "10.0.0.2:53"])
+                .datagram(End::Peer, &long)
+                .is_none()
         );
-        // A block with its own checksum in it sums to zero.
-        assert_eq!(checksum(&[0x12, 0x34, 0xed, 0xcb]), 0);
     }
 }

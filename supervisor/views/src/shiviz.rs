@@ -57,7 +57,7 @@ pub fn shiviz(view: &View) -> String {
         let edges = arriving.get(&row.step).into_iter().flatten();
         let causes: Vec<&Clock> = edges.map(|&from| &clocks[from]).chain(&heard).collect();
         let event = format!("{} {}  {}", row.step, row.operation, row.location);
-        let clock = log.event(&format!("thread-{}", row.thread), causes, &event);
+        let clock = log.event(&host(view, row.thread), causes, &event);
         for message in messages {
             match message.thread {
                 Some(_) if message.is_outward() => {
@@ -72,6 +72,16 @@ pub fn shiviz(view: &View) -> String {
         clocks.push(clock);
     }
     format!("(?<host>\\S*) (?<clock>{{.*}})\\n(?<event>.*)\n\n{}", log.text)
+}
+
+/// A thread as a host: with its process, if there are several.
+fn host(view: &View, thread: u32) -> String {
+    let lane = view.lanes.iter().find(|lane| lane.thread == thread);
+    match lane.and_then(|lane| lane.process) {
+        Some(process) if process == thread => format!("process-{process}"),
+        Some(process) => format!("process-{process}-thread-{thread}"),
+        None => format!("thread-{thread}"),
+    }
 }
 
 /// A host's name has no spaces.

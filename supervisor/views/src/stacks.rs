@@ -35,9 +35,9 @@ pub fn add_stacks(view: &mut View, options: Options, trace: &Trace) -> Result<()
         let Some(row) = view.steps.get_mut(at as usize) else {
             return;
         };
-        let stack: Vec<StackFrame> = session.stack(tid).iter().map(frame).collect();
+        let stack: Vec<StackFrame> = session.explain().stack(tid).iter().map(frame).collect();
         if row.location.is_empty() {
-            row.location = session.location(tid);
+            row.location = session.explain().location(tid);
         }
         let count = view.stacks.len();
         let index = *known.entry(stack.clone()).or_insert(count);

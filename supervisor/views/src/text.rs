@@ -1,7 +1,8 @@
 //! A trace as a table that people can read in a terminal, and a step's operation in a few words.
 
+use crate::messages::peers;
 use crate::processes::Processes;
-use crate::{Message, messages};
+use crate::{Message, Peer, messages};
 use std::ops::RangeInclusive;
 use syscall_model::table::{self, Detail};
 use syscall_model::{Call, Sysno};
@@ -15,7 +16,7 @@ pub fn table(trace: &Trace) -> Vec<String> {
     if first > 0 {
         lines.push(format!("        … {first} startup steps of a single thread"));
     }
-    let messages = messages(trace);
+    let (messages, peers) = (messages(trace), peers(trace));
     let processes = Processes::of(trace);
     let labels: Vec<String> = (first..trace.steps.len())
         .map(|step| label(trace, step))
@@ -42,7 +43,7 @@ pub fn table(trace: &Trace) -> Vec<String> {
         ));
         lines.extend(step.arrived.iter().map(|words| format!("{:23}· {words}", "")));
         let here = messages.iter().filter(|message| message.step == number);
-        lines.extend(here.map(|message| said(trace, message)));
+        lines.extend(here.map(|message| said(&peers, message)));
     }
     if let Some(critical) = critical {
         lines.push(format!(
@@ -90,14 +91,14 @@ fn in_words(step: &Step, object: Option<&str>) -> String {
 }
 
 /// What a step said to a peer or heard from it, in a line below it.
-fn said(trace: &Trace, message: &Message) -> String {
+fn said(peers: &[Peer], message: &Message) -> String {
     const LONGEST: usize = 60;
     let arrow = if message.is_outward() { "→" } else { "←" };
     let mut text: String = message.label().chars().take(LONGEST).collect();
     if message.label().chars().nth(LONGEST).is_some() {
         text.push('…');
     }
-    let name = &trace.traffic.connections[message.peer].name;
+    let name = &peers[message.peer].name;
     format!("{:23}{arrow} {name}  {text}", "")
 }
 

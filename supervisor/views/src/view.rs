@@ -2,13 +2,14 @@
 
 use super::derive;
 use super::messages::{self, Message, Peer};
+use super::processes::Group;
 use super::stacks::{Sources, StackFrame};
 use crate::label;
 use serde::Serialize;
 use trace::escape;
 use trace::{Operation, Trace};
 
-/// A trace, ready to be looked at.
+/// A trace, ready to be looked at. Flat: the page gets it as one JSON object, of which each part draws its own fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct View {
     pub program: String,
@@ -21,6 +22,8 @@ pub struct View {
     pub end: String,
     pub verdict: Option<Verdict>,
     pub lanes: Vec<Lane>,
+    /// Which columns belong to which process; empty if there is one process only.
+    pub processes: Vec<Group>,
     pub steps: Vec<Row>,
     pub waits: Vec<Wait>,
     pub holds: Vec<Hold>,
@@ -109,7 +112,8 @@ impl View {
     pub fn of(trace: &Trace) -> Self {
         let mut derived = derive::derive(trace);
         let messages = messages::messages(trace);
-        derived.waits.extend(messages::waits(trace, &messages));
+        let peers = messages::peers(trace);
+        derived.waits.extend(messages::waits(trace, &messages, &peers));
         Self {
             program: escape(&trace.program.path),
             arguments: trace.program.argv.iter().skip(1).map(|arg| escape(arg)).collect(),
@@ -126,11 +130,12 @@ impl View {
                 critical: finding.critical,
             }),
             lanes: derived.lanes,
+            processes: derived.processes,
             steps: rows(trace),
             waits: derived.waits,
             holds: derived.holds,
             edges: derived.edges,
-            peers: messages::peers(trace),
+            peers,
             messages,
             stacks: Vec::new(),
             sources: Sources::new(),
@@ -165,7 +170,7 @@ fn kind(operation: &Operation) -> &'static str {
         Operation::Spin => "spin",
         Operation::Signal { .. } => "signal",
         Operation::TimePasses => "time",
-        Operation::Rests => "rest",
+        Operation::Rests | Operation::GoesOnForEver => "rest",
         Operation::Return => "return",
         Operation::SignalFromOutside { .. }
         | Operation::KilledFromOutside

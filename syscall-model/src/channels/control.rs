@@ -33,7 +33,7 @@ pub fn ioctl(cx: &mut Cx, id: OfdId, request: u64, arg: u64) -> Result<i64, Errn
             if channels
                 .sockets
                 .get(&id)
-                .is_some_and(|socket| socket.listening.is_some()) =>
+                .is_some_and(socket::Socket::is_listening) =>
         {
             return Err(Errno::EINVAL);
         }

@@ -2,9 +2,9 @@
 //!
 //! [`read_some`] and [`write_some`] do what can be done now; [`read()`] and [`write()`] are the whole call, with
 //! blocking. A blocking write that does not fit writes what it can and waits with the rest; how far it came
-//! is in [`Thread::progress`](crate::Thread::progress).
+//! is in [`Thread::progress`](crate::thread::CallProgress::progress).
 
-use super::{Channels, Use, epoll, named, pty, signalfd, socket, touches};
+use super::{Channels, Use, epoll, pty, signalfd, socket, touches};
 use crate::clock::Nanos;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId, PollEvents};
@@ -154,7 +154,7 @@ pub(crate) fn can_wait(model: &Model, id: OfdId) -> bool {
             .channels
             .sockets
             .get(socket)
-            .is_none_or(|socket| !socket.connection_based() || socket.link != socket::Link::Unconnected),
+            .is_none_or(|socket| !socket.connection_based() || socket.is_connected()),
         Some(Kind::Epoll(_)) => false,
         Some(kind) => !pty::is_in_background(model, kind) && pty::tenths(model, kind) != Some(0),
         None => true,
@@ -176,23 +176,26 @@ fn least_read(kind: &Kind) -> usize {
     }
 }
 
-/// `read` and its kin on a channel, before they run.
-pub fn prepare_read(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Prepared {
-    if let Ok(Kind::Socket(socket)) = kind(cx.model, id)
-        && cx.model.channels.sockets.get(&socket).is_some_and(|s| s.serves)
-    {
-        named::await_clients(cx.model);
-    }
+/// `read` and its kin on a channel, before they run. `may_wait`: neither the description nor the call says otherwise.
+pub fn prepare_read(cx: &Cx, id: OfdId, iov: &[(u64, usize)], may_wait: bool) -> Prepared {
+    let serves = match kind(cx.model, id) {
+        Ok(Kind::Socket(socket)) => cx
+            .model
+            .channels
+            .sockets
+            .get(&socket)
+            .is_some_and(socket::Socket::serves),
+        _ => false,
+    };
     let deadline = socket_deadline(cx.model, id, true);
-    cx.thread().deadline = deadline;
-    let waits = blocking(cx.model, id)
+    let waits = may_wait
         && kind(cx.model, id).is_ok_and(|kind| total(iov) >= least_read(&kind))
         && can_wait(cx.model, id)
         && reachable(iov);
     let touches = touches(cx.model, id, Use::Read);
     let mut prepared = Prepared::visible(touches).waiting(waits.then(|| read_wait(id, deadline)));
     prepared.observes = reads(cx.model, id, total(iov), !waits);
-    prepared
+    prepared.until(deadline).awaiting_clients(serves)
 }
 
 /// What a plain read can tell of arrivals.
@@ -212,7 +215,7 @@ pub(crate) fn reads(model: &Model, id: OfdId, max: usize, may_fail: bool) -> Opt
 
 fn is_connecting(model: &Model, id: super::ChannelId) -> bool {
     let socket = model.channels.sockets.get(&id);
-    socket.is_some_and(|socket| socket.connecting)
+    socket.is_some_and(socket::Socket::is_connecting)
 }
 
 /// What a write can tell of arrivals: that the connection stands, or was reset.
@@ -228,21 +231,20 @@ pub(crate) fn writes(model: &Model, id: OfdId) -> Option<Observation> {
 }
 
 /// `write` and its kin on a channel, before they run.
-pub fn prepare_write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Prepared {
+pub fn prepare_write(cx: &Cx, id: OfdId, iov: &[(u64, usize)], may_wait: bool) -> Prepared {
     let (mut deadline, mut wait) = (None, None);
     if let Some(description) = cx.model.files.get(id) {
         let kind = &description.kind;
         deadline = timeout_deadline(cx.model, kind, false);
         let fails_at_once = matches!(kind, Kind::EventFd(_)) && total(iov) != 8;
-        let waits = !description.nonblocking() && !fails_at_once && can_wait(cx.model, id);
+        let waits = may_wait && !fails_at_once && can_wait(cx.model, id);
         if waits && reachable(iov) {
             wait = Some(room_wait(id, amount(kind, cx.mem, iov), deadline));
         }
     }
-    cx.thread().deadline = deadline;
     let mut prepared = Prepared::visible(touches(cx.model, id, Use::Write)).waiting(wait);
     prepared.observes = writes(cx.model, id);
-    prepared
+    prepared.until(deadline)
 }
 
 /// What [`WaitFor::Room`] needs to know of a write.
@@ -267,13 +269,32 @@ pub fn read(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
     }
     match read_some(cx, id, total(iov)) {
         Ok(data) => {
-            scatter(cx.mem, iov, 0, &data)?;
+            if let Err(fault) = scatter(cx.mem, iov, 0, &data) {
+                put_back(cx.model, id, &data);
+                return Err(fault);
+            }
             Ok(Effect::Done(data.len() as i64))
         }
         Err(Errno::EAGAIN) if blocking(cx.model, id) && cx.wake != Wake::TimedOut => {
-            Ok(Effect::Block(read_wait(id, cx.thread().deadline)))
+            Ok(Effect::Block(read_wait(id, cx.thread().call.deadline)))
         }
         Err(errno) => Err(errno),
+    }
+}
+
+/// What was read has found no place in the program's memory: a pipe and a stream keep it.
+fn put_back(model: &mut Model, id: OfdId, data: &[u8]) {
+    match kind(model, id) {
+        Ok(Kind::PipeReader(pipe)) => {
+            if let Some(pipe) = model.channels.pipes.get_mut(&pipe) {
+                pipe.put_back(data);
+            }
+        }
+        Ok(Kind::Socket(socket)) => match model.channels.sockets.get_mut(&socket) {
+            Some(socket) if socket.style == socket::Style::Stream => socket.put_back(data, Vec::new()),
+            _ => {}
+        },
+        _ => {}
     }
 }
 
@@ -289,7 +310,7 @@ pub fn write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
             None => return Err(refusal(cx.model, id, total(iov)).unwrap_or(fault)),
         },
     };
-    let before = cx.thread().progress as usize;
+    let before = cx.thread().call.progress as usize;
     let rest = data.get(before..).unwrap_or_default();
     let outcome = write_some(cx, id, rest);
     if outcome == Ok(data.len()) {
@@ -310,7 +331,7 @@ pub fn write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
 
 /// A pipe is filled page by page, up to the one that could not be read as a whole.
 fn pages_for_pipe(cx: &Cx, id: OfdId, iov: &[(u64, usize)]) -> Option<Vec<u8>> {
-    const PAGE: usize = 4096;
+    const PAGE: usize = crate::memory::PAGE as usize;
     if !matches!(cx.model.files.get(id)?.kind, Kind::PipeWriter(_)) {
         return None;
     }
@@ -342,13 +363,13 @@ pub(crate) fn refusal(model: &Model, id: OfdId, len: usize) -> Option<Errno> {
     match (socket.style, socket.is_inet()) {
         (socket::Style::Datagram, true) if len > LONGEST_UDP => Some(Errno::EMSGSIZE),
         (socket::Style::Datagram | socket::Style::SeqPacket, false)
-            if socket.link != socket::Link::Unconnected && len > socket.options.send_buffer - 32 =>
+            if socket.is_connected() && len > socket.options.send_buffer - 32 =>
         {
             Some(Errno::EMSGSIZE)
         }
-        _ if socket.write_shut => Some(Errno::EPIPE),
-        _ if socket.link != socket::Link::Unconnected => None,
-        (socket::Style::Datagram, true) if socket.remote.is_none() => Some(Errno::EDESTADDRREQ),
+        _ if socket.shut.write => Some(Errno::EPIPE),
+        _ if socket.is_connected() => None,
+        (socket::Style::Datagram, true) if socket.remote_name().is_none() => Some(Errno::EDESTADDRREQ),
         (socket::Style::Datagram, _) => None,
         (_, true) => Some(Errno::EPIPE),
         (_, false) => Some(Errno::ENOTCONN),
@@ -364,12 +385,12 @@ pub(crate) fn finish_write(
     amount: u64,
     may_wait: bool,
 ) -> Outcome {
-    let before = cx.thread().progress as usize;
+    let before = cx.thread().call.progress as usize;
     let waits = may_wait && cx.wake != Wake::TimedOut;
-    let deadline = cx.thread().deadline;
+    let deadline = cx.thread().call.deadline;
     match outcome {
         Ok(count) if before + count < len && waits => {
-            cx.thread().progress = (before + count) as u64;
+            cx.thread().call.progress = (before + count) as u64;
             Ok(Effect::Block(more_room_wait(id, deadline)))
         }
         Ok(count) => Ok(Effect::Done((before + count) as i64)),
@@ -449,7 +470,7 @@ pub(crate) fn connection_based(model: &Model, id: super::ChannelId) -> bool {
 /// Writes what fits now; `EAGAIN` if that is nothing. On `EPIPE` the caller has got its `SIGPIPE`.
 pub fn write_some(cx: &mut Cx, id: OfdId, data: &[u8]) -> Result<usize, Errno> {
     let kind = kind(cx.model, id)?;
-    let resumed = cx.thread().progress > 0;
+    let resumed = cx.thread().call.progress > 0;
     let model = &mut *cx.model;
     let result = match &kind {
         Kind::PipeWriter(pipe_id) => {
@@ -467,6 +488,11 @@ pub fn write_some(cx: &mut Cx, id: OfdId, data: &[u8]) -> Result<usize, Errno> {
             result
         }
         Kind::Socket(socket_id) => {
+            if resumed {
+                return socket::resumed(model, *socket_id, |model| {
+                    socket::send(model, *socket_id, data, &[])
+                });
+            }
             let result = socket::send(model, *socket_id, data, &[]);
             if result == Err(Errno::EPIPE) && !is_stream(model, *socket_id) {
                 // Only streams raise the signal.

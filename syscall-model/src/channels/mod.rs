@@ -12,6 +12,7 @@ pub mod io;
 pub mod mqueue;
 pub mod named;
 pub mod netlink;
+pub mod overheard;
 pub mod pidfd;
 pub mod pipe;
 pub mod pty;
@@ -39,6 +40,7 @@ use epoll::Epoll;
 use eventfd::EventFd;
 use imbl::OrdMap;
 use mqueue::MessageQueue;
+use overheard::Overheard;
 use pipe::Pipe;
 use socket::Socket;
 use std::collections::BTreeMap;
@@ -54,19 +56,9 @@ pub struct ChannelId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EpollId(pub u32);
 
-/// All channels. A description of a kind keeps the object alive, so a look-up by a description's number does
-/// not fail.
+/// What is kept of the other programs at the other ends of sockets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Channels {
-    pub(crate) pipes: OrdMap<ChannelId, Pipe>,
-    pub(crate) sockets: OrdMap<ChannelId, Socket>,
-    pub(crate) eventfds: OrdMap<ChannelId, EventFd>,
-    pub(crate) timerfds: OrdMap<ChannelId, TimerFd>,
-    pub(crate) mqueues: OrdMap<ChannelId, MessageQueue>,
-    pub(crate) terminals: OrdMap<ChannelId, Terminal>,
-    /// Few, and all are walked at each change; each is itself cheap to clone.
-    pub(crate) epolls: BTreeMap<EpollId, Epoll>,
-    next: u32,
+pub(crate) struct Outside {
     /// What peers are to be told when the call under way ends.
     pub(crate) outbox: Vec<Told>,
     /// The call under way may have changed what can come in.
@@ -80,7 +72,25 @@ pub struct Channels {
     pub(crate) servers_remember: bool,
     /// What peers have said and the program could not notice yet, by the socket that it is for.
     pub(crate) flights: OrdMap<ChannelId, Flight>,
+}
+
+/// All channels. A description of a kind keeps the object alive, so a look-up by a description's number does
+/// not fail.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Channels {
+    pub(crate) pipes: OrdMap<ChannelId, Pipe>,
+    pub(crate) sockets: OrdMap<ChannelId, Socket>,
+    pub(crate) eventfds: OrdMap<ChannelId, EventFd>,
+    pub(crate) timerfds: OrdMap<ChannelId, TimerFd>,
+    pub(crate) mqueues: OrdMap<ChannelId, MessageQueue>,
+    pub(crate) terminals: OrdMap<ChannelId, Terminal>,
+    /// Few, and all are walked at each change; each is itself cheap to clone.
+    pub(crate) epolls: BTreeMap<EpollId, Epoll>,
+    next: u32,
+    pub(crate) outside: Outside,
     next_port: u16,
+    /// What sockets say to each other.
+    pub overheard: Overheard,
 }
 
 /// Where ports begin that the model chooses for sockets which nobody outside sees.
@@ -90,8 +100,11 @@ impl Channels {
     /// None yet.
     pub(crate) fn with(arrivals: Arrivals, servers_remember: bool) -> Self {
         Self {
-            arrivals,
-            servers_remember,
+            outside: Outside {
+                arrivals,
+                servers_remember,
+                ..Outside::default()
+            },
             ..Self::default()
         }
     }
@@ -108,19 +121,19 @@ impl Channels {
 
     /// The connections on which other programs have said something that was not read, and whether it has arrived.
     pub fn unread(&self) -> impl Iterator<Item = (&Key, bool)> {
-        let has_more = |id: &ChannelId| self.flights.get(id).is_some_and(Flight::has_data);
-        self.sockets
-            .iter()
-            .filter_map(move |(id, socket)| match &socket.link {
-                socket::Link::Peer(key) if !socket.is_empty() => Some((key, true)),
-                socket::Link::Peer(key) if has_more(id) => Some((key, false)),
-                _ => None,
-            })
+        let has_more = |id: &ChannelId| self.outside.flights.get(id).is_some_and(Flight::has_data);
+        self.sockets.iter().filter_map(move |(id, socket)| {
+            let key = socket.key()?;
+            match socket.is_empty() {
+                false => Some((key, true)),
+                true => has_more(id).then_some((key, false)),
+            }
+        })
     }
 
     /// What peers have said and the program could not notice yet.
     pub fn flights(&self) -> &OrdMap<ChannelId, Flight> {
-        &self.flights
+        &self.outside.flights
     }
 
     pub fn socket(&self, id: ChannelId) -> Option<&Socket> {

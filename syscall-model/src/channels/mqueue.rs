@@ -75,8 +75,8 @@ impl MessageQueue {
 
     /// May a process open it like this?
     pub fn check(&self, own: &Process, reads: bool, writes: bool) -> Result<(), Errno> {
-        let user = own.user.effective;
-        let in_group = own.group_ids.effective == self.gid || own.groups.contains(&self.gid);
+        let user = own.owner.user.effective;
+        let in_group = own.owner.group.effective == self.gid || own.owner.groups.contains(&self.gid);
         let granted = match user == self.uid {
             true => self.mode >> 6,
             false if in_group => self.mode >> 3,
@@ -132,7 +132,7 @@ pub fn send(model: &mut Model, id: ChannelId, message: Message) -> Result<(), Er
         && let Some((signo, value)) = signal
     {
         let sender = &model.process;
-        let info = SigInfo::message(signo, sender.pid, sender.user.real, value);
+        let info = SigInfo::message(signo, sender.pid, sender.owner.user.real, value);
         model.within(owner, |model| Signals::send_process(model, info));
     }
     epoll::notify(model, &Kind::MessageQueue(id), PollEvents::all());

@@ -3,7 +3,7 @@
 //! Only `NETLINK_ROUTE`. News (multicast groups) can be waited for and never comes: nothing about the interfaces changes.
 
 use super::ChannelId;
-use super::socket::{Socket, Style, deliver_answer, socket_mut};
+use super::socket::{Socket, State, Style, deliver_answer, socket_mut};
 use crate::model::Model;
 use crate::net::interfaces;
 use syscalls::Errno;
@@ -44,23 +44,23 @@ pub fn bind(model: &mut Model, id: ChannelId, raw: &[u8]) -> Result<(), Errno> {
     let wanted = decode(raw)?;
     let taken = |model: &Model, port| {
         let mut others = model.channels.sockets.iter();
-        others.any(|(&other, socket)| other != id && socket.netlink_port == Some(port))
+        others.any(|(&other, socket)| other != id && number(socket) == Some(port))
     };
-    let bound = socket_mut(model, id).netlink_port;
+    let bound = number(socket_mut(model, id));
     match (bound, wanted) {
         (Some(port), _) if wanted != 0 && wanted != port => return Err(Errno::EINVAL),
         (Some(_), _) => return Ok(()),
         (None, 0) => {}
         (None, _) if taken(model, wanted) => return Err(Errno::EADDRINUSE),
         (None, _) => {
-            socket_mut(model, id).netlink_port = Some(wanted);
+            socket_mut(model, id).state = State::Netlink(Some(wanted));
             return Ok(());
         }
     }
     let own = model.process.pid;
     let mut ports = std::iter::once(own).chain((0..=FURTHER_PORTS).rev());
     let port = ports.find(|&port| !taken(model, port)).unwrap_or(own);
-    socket_mut(model, id).netlink_port = Some(port);
+    socket_mut(model, id).state = State::Netlink(Some(port));
     Ok(())
 }
 
@@ -75,7 +75,7 @@ pub fn connect(model: &mut Model, id: ChannelId, raw: &[u8]) -> Result<(), Errno
 /// Asks the kernel, whose answer is there at once.
 pub fn send(model: &mut Model, id: ChannelId, data: &[u8]) -> Result<usize, Errno> {
     bind(model, id, &encode(0))?;
-    let port = socket_mut(model, id).netlink_port.unwrap_or_default();
+    let port = number(socket_mut(model, id)).unwrap_or_default();
     for answer in interfaces::answer(data, port) {
         deliver_answer(model, id, &answer);
     }
@@ -83,5 +83,13 @@ pub fn send(model: &mut Model, id: ChannelId, data: &[u8]) -> Result<usize, Errn
 }
 
 pub fn is_netlink(socket: &Socket) -> bool {
-    socket.family == libc::AF_NETLINK
+    matches!(socket.state, State::Netlink(_))
+}
+
+/// The number that a netlink socket is bound to.
+pub fn number(socket: &Socket) -> Option<u32> {
+    match socket.state {
+        State::Netlink(number) => number,
+        _ => None,
+    }
 }

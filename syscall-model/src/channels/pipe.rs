@@ -9,7 +9,7 @@ use imbl::Vector;
 use std::sync::Arc;
 use syscalls::Errno;
 
-const PAGE: usize = 4096;
+const PAGE: usize = crate::memory::PAGE as usize;
 const DEFAULT_SLOTS: usize = 16;
 /// `/proc/sys/fs/pipe-max-size`.
 const MAX_BYTES: usize = 1 << 20;
@@ -77,6 +77,17 @@ impl Pipe {
             }
         }
         Ok(out)
+    }
+
+    /// What was taken has found no place: it is the next to be read, and as much room is taken as before, or a page more.
+    pub fn put_back(&mut self, data: &[u8]) {
+        for page in data.chunks(PAGE).rev() {
+            self.slots.push_front(Slot {
+                consumed: PAGE - page.len(),
+                bytes: Arc::new(page.to_vec()),
+                packet: false,
+            });
+        }
     }
 
     /// Would a write of this many bytes go in, at least in part?

@@ -1,12 +1,15 @@
 //! Pseudo-terminals: who has which side open, whose terminal it is, and who may use it (job control).
 //!
-//! What becomes of the bytes in between is the line discipline's business ([`super::terminal`]).
+//! What becomes of the bytes in between is the line discipline's business ([`super::terminal`]). `ioctl` is in `requests`.
 
-use super::terminal::{Settings, Terminal};
+mod requests;
+
+pub(crate) use requests::{ioctl, only_looks};
+
+use super::terminal::Terminal;
 use super::{ChannelId, Channels, epoll, install};
 use crate::effect::{Effect, Outcome};
 use crate::fd::{Kind, OfdId, PollEvents};
-use crate::memory::GuestMemoryExt;
 use crate::model::{Cx, Model};
 use crate::processes::Pid;
 use crate::signals::{SigInfo, Signals, bit};
@@ -121,7 +124,7 @@ fn hang_up(model: &mut Model, id: ChannelId) {
     let lost = Kind::PtySlave(id, found.hung_up);
     found.hung_up += 1;
     found.left = true;
-    found.discard_input();
+    found.line.discard_input();
     if let Some(leader) = session {
         for signo in [libc::SIGHUP, libc::SIGCONT] {
             model.within(leader, |model| {
@@ -207,7 +210,7 @@ fn check_background(cx: &mut Cx, ofd: OfdId, signo: i32) -> Option<Outcome> {
     if !is_in_background(cx.model, &kind) {
         return None;
     }
-    let is_deaf = cx.thread().mask & bit(signo) != 0 || cx.model.signals.ignores(signo);
+    let is_deaf = cx.thread().signals.mask & bit(signo) != 0 || cx.model.signals.ignores(signo);
     let group = cx.model.process.group;
     if is_deaf || is_orphaned(cx.model, group) {
         let may = is_deaf && signo == libc::SIGTTOU;
@@ -228,7 +231,7 @@ pub(crate) fn check_write(cx: &mut Cx, ofd: OfdId) -> Option<Outcome> {
     let &Kind::PtySlave(id, _) = &cx.model.files.get(ofd)?.kind else {
         return None;
     };
-    let minds = cx.model.channels.terminals.get(&id)?.settings.local & libc::TOSTOP != 0;
+    let minds = cx.model.channels.terminals.get(&id)?.line.settings.local & libc::TOSTOP != 0;
     minds.then(|| check_background(cx, ofd, libc::SIGTTOU)).flatten()
 }
 
@@ -237,9 +240,9 @@ pub(crate) fn read(cx: &mut Cx, kind: &Kind, max: usize) -> Result<Vec<u8>, Errn
     match *kind {
         Kind::PtyMaster(id) => {
             let found = terminal(cx.model, id)?;
-            if found.output_available() > 0 {
-                let was_full = !found.has_room_for_output();
-                let data = found.take_output(max);
+            if found.line.output_available() > 0 {
+                let was_full = !found.line.has_room_for_output();
+                let data = found.line.take_output(max);
                 let opened = found.hung_up;
                 if was_full {
                     epoll::notify(cx.model, &Kind::PtySlave(id, opened), OUT);
@@ -253,15 +256,15 @@ pub(crate) fn read(cx: &mut Cx, kind: &Kind, max: usize) -> Result<Vec<u8>, Errn
             if found.hung_up != opened {
                 return Ok(Vec::new());
             }
-            if !found.is_readable() {
-                let (least, tenths) = found.settings.patience();
+            if !found.line.is_readable() {
+                let (least, tenths) = found.line.settings.least_and_tenths();
                 let is_over = tenths == 0 || wake == Wake::TimedOut;
-                return match !found.settings.is_canonical() && least == 0 && is_over {
+                return match !found.line.settings.is_canonical() && least == 0 && is_over {
                     true => Ok(Vec::new()),
                     false => Err(Errno::EAGAIN),
                 };
             }
-            let data = found.read(max);
+            let data = found.line.read(max);
             epoll::notify(cx.model, &Kind::PtyMaster(id), OUT);
             Ok(data)
         }
@@ -276,10 +279,10 @@ pub(crate) fn write(cx: &mut Cx, kind: &Kind, data: &[u8]) -> Result<usize, Errn
             if found.left {
                 return Err(Errno::EIO);
             }
-            if !found.has_room_for_input() {
+            if !found.line.has_room_for_input() {
                 return Err(Errno::EAGAIN);
             }
-            let signals = found.type_in(data);
+            let signals = found.line.type_in(data);
             let (opened, foreground) = (found.hung_up, found.foreground);
             for signo in signals {
                 if let Some(group) = foreground {
@@ -295,7 +298,7 @@ pub(crate) fn write(cx: &mut Cx, kind: &Kind, data: &[u8]) -> Result<usize, Errn
             if found.hung_up != opened || found.masters == 0 {
                 return Err(Errno::EIO);
             }
-            let written = found.write(data);
+            let written = found.line.write(data);
             if written == 0 && !data.is_empty() {
                 return Err(Errno::EAGAIN);
             }
@@ -319,12 +322,12 @@ pub(crate) fn poll(model: &Model, kind: &Kind) -> PollEvents {
             return IN | OUT | PollEvents::ERR | PollEvents::HUP;
         }
         Kind::PtySlave(..) => {
-            events.set(IN, found.is_readable());
-            events.set(OUT, found.has_room_for_output());
+            events.set(IN, found.line.is_readable());
+            events.set(OUT, found.line.has_room_for_output());
         }
         _ => {
-            events.set(IN, found.output_available() > 0);
-            events.set(OUT, found.has_room_for_input());
+            events.set(IN, found.line.output_available() > 0);
+            events.set(OUT, found.line.has_room_for_input());
             events.set(PollEvents::HUP, found.left);
         }
     }
@@ -334,199 +337,9 @@ pub(crate) fn poll(model: &Model, kind: &Kind) -> PollEvents {
 /// How long a raw read with no least number of bytes waits for the first, in tenths of a second; `None` if it is not such a read.
 pub(crate) fn tenths(model: &Model, kind: &Kind) -> Option<u8> {
     let Kind::PtySlave(id, _) = kind else { return None };
-    let settings = &model.channels.terminals.get(id)?.settings;
-    match settings.patience() {
+    let settings = &model.channels.terminals.get(id)?.line.settings;
+    match settings.least_and_tenths() {
         (0, tenths) if !settings.is_canonical() => Some(tenths),
         _ => None,
     }
-}
-
-/// `TIOCGPTPEER`: the other side, without its name.
-const TIOCGPTPEER: u64 = 0x5441;
-const TIOCGPTLCK: u64 = 0x8004_5439;
-
-/// Does a request leave everything as it is?
-pub(crate) fn only_looks(request: u64) -> bool {
-    matches!(
-        request,
-        libc::TCGETS
-            | libc::TIOCGWINSZ
-            | libc::TIOCGPGRP
-            | libc::TIOCGSID
-            | libc::TIOCGPTN
-            | libc::FIONREAD
-            | libc::TIOCOUTQ
-            | TIOCGPTLCK
-    )
-}
-
-pub(crate) fn ioctl(cx: &mut Cx, ofd: OfdId, request: u64, arg: u64) -> Outcome {
-    let kind = cx.model.files.get(ofd).ok_or(Errno::EBADF)?.kind.clone();
-    let (id, is_master) = match kind {
-        Kind::PtyMaster(id) => (id, true),
-        Kind::PtySlave(id, opened) => {
-            if terminal(cx.model, id)?.hung_up != opened {
-                return Err(if request == libc::TIOCSPGRP {
-                    Errno::ENOTTY
-                } else {
-                    Errno::EIO
-                });
-            }
-            (id, false)
-        }
-        _ => return Err(Errno::ENOTTY),
-    };
-    let changes = [
-        libc::TCSETS,
-        libc::TCSETSW,
-        libc::TCSETSF,
-        libc::TCFLSH,
-        libc::TCXONC,
-        libc::TCSBRK,
-        libc::TCSBRKP,
-        libc::TIOCSPGRP,
-    ];
-    if changes.contains(&request)
-        && let Some(refused) = check_background(cx, ofd, libc::SIGTTOU)
-    {
-        return refused;
-    }
-    match request {
-        libc::TIOCSCTTY | libc::TIOCNOTTY | libc::TIOCGPGRP | libc::TIOCSPGRP | libc::TIOCGSID => {
-            return job_control(cx, id, is_master, request, arg);
-        }
-        libc::TIOCGPTN | libc::TIOCSPTLCK | TIOCGPTLCK | TIOCGPTPEER => {
-            return master_only(cx, id, is_master, request, arg);
-        }
-        libc::TCGETS => {
-            let encoded = terminal(cx.model, id)?.settings.encode();
-            cx.mem.write(arg, &encoded)?;
-        }
-        libc::TCSETS | libc::TCSETSW | libc::TCSETSF => {
-            let mut raw = [0; Settings::SIZE];
-            cx.mem.read(arg, &mut raw)?;
-            let found = terminal(cx.model, id)?;
-            if request == libc::TCSETSF {
-                found.discard_input();
-            }
-            found.set(Settings::decode(&raw));
-            let opened = found.hung_up;
-            epoll::notify(cx.model, &Kind::PtySlave(id, opened), IN);
-        }
-        libc::TIOCGWINSZ => {
-            let size = terminal(cx.model, id)?.size;
-            cx.mem.write(arg, &size.map(u16::to_le_bytes).concat())?;
-        }
-        libc::TIOCSWINSZ => {
-            let mut raw = [0; 8];
-            cx.mem.read(arg, &mut raw)?;
-            let size = [0, 2, 4, 6].map(|at| u16::from_le_bytes([raw[at], raw[at + 1]]));
-            let found = terminal(cx.model, id)?;
-            let (before, foreground) = (std::mem::replace(&mut found.size, size), found.foreground);
-            if let Some(group) = foreground.filter(|_| before != size) {
-                signal_group(cx.model, group, libc::SIGWINCH);
-            }
-        }
-        libc::FIONREAD | libc::TIOCOUTQ => {
-            let found = terminal(cx.model, id)?;
-            let count = match (request, is_master) {
-                (libc::TIOCOUTQ, _) => 0,
-                (_, true) => found.output_available(),
-                (_, false) => found.available(),
-            };
-            cx.mem.write_u32(arg, count as u32)?;
-        }
-        libc::TCFLSH => match arg as i32 {
-            libc::TCIFLUSH | libc::TCIOFLUSH => terminal(cx.model, id)?.discard_input(),
-            libc::TCOFLUSH => {}
-            _ => return Err(Errno::EINVAL),
-        },
-        // There is no line to break or to stop, and what was written has arrived.
-        libc::TCSBRK | libc::TCSBRKP | libc::TCXONC | libc::TIOCEXCL | libc::TIOCNXCL => {}
-        libc::TIOCGETD => cx.mem.write_u32(arg, 0)?,
-        _ => return Err(Errno::ENOTTY),
-    }
-    Effect::ok()
-}
-
-/// What only the master is asked.
-fn master_only(cx: &mut Cx, id: ChannelId, is_master: bool, request: u64, arg: u64) -> Outcome {
-    if !is_master {
-        return Err(Errno::ENOTTY);
-    }
-    match request {
-        TIOCGPTPEER => return open_slave(cx, id, arg as i32),
-        libc::TIOCGPTN => {
-            let number = terminal(cx.model, id)?.number;
-            cx.mem.write_u32(arg, number)?;
-        }
-        TIOCGPTLCK => {
-            let locked = terminal(cx.model, id)?.locked;
-            cx.mem.write_u32(arg, u32::from(locked))?;
-        }
-        _ => {
-            let locked = cx.mem.read_u32(arg)? != 0;
-            terminal(cx.model, id)?.locked = locked;
-        }
-    }
-    Effect::ok()
-}
-
-/// Whose terminal it is, and which group has it.
-fn job_control(cx: &mut Cx, id: ChannelId, is_master: bool, request: u64, arg: u64) -> Outcome {
-    let own = cx.model.process.clone();
-    let found = terminal(cx.model, id)?;
-    let is_own = found.session == Some(own.session);
-    match request {
-        libc::TIOCGPGRP | libc::TIOCGSID if !is_own && !is_master => return Err(Errno::ENOTTY),
-        libc::TIOCGPGRP => {
-            let group = found.foreground.unwrap_or(0);
-            cx.mem.write_u32(arg, group)?;
-        }
-        libc::TIOCGSID => {
-            let session = found.session.ok_or(Errno::ENOTTY)?;
-            cx.mem.write_u32(arg, session)?;
-        }
-        libc::TIOCSPGRP => {
-            if !is_own {
-                return Err(Errno::ENOTTY);
-            }
-            let group = cx.mem.read_u32(arg)?;
-            if (group as i32) < 0 {
-                return Err(Errno::EINVAL);
-            }
-            let first = members(cx.model, group).first().copied();
-            let first = first
-                .and_then(|pid| cx.model.process_at(pid))
-                .ok_or(Errno::ESRCH)?;
-            if first.session != own.session {
-                return Err(Errno::EPERM);
-            }
-            terminal(cx.model, id)?.foreground = Some(group);
-        }
-        libc::TIOCSCTTY => {
-            let steals = arg == 1 && own.user.effective == 0;
-            if own.pid == own.session && is_own {
-                return Effect::ok();
-            }
-            let other = found.session.is_some();
-            let has_one = cx.model.channels.terminal_of_session(own.session).is_some();
-            if own.pid != own.session || has_one || other && !steals {
-                return Err(Errno::EPERM);
-            }
-            let found = terminal(cx.model, id)?;
-            found.session = Some(own.session);
-            found.foreground = Some(own.group);
-        }
-        _ => {
-            if !is_own {
-                return Err(Errno::ENOTTY);
-            }
-            // One who does not lead the session has the same terminal as all of it: only a leader gives it up.
-            if own.pid == own.session {
-                give_up(cx.model, id, &[libc::SIGHUP, libc::SIGCONT]);
-            }
-        }
-    }
-    Ok(Effect::DoneCheckSignals(0))
 }

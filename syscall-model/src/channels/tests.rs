@@ -81,7 +81,7 @@ fn a_large_write_goes_on_where_it_stopped() {
         step(&mut k, other, Sysno::write, &args),
         Ok(Effect::Done(100_000))
     );
-    assert_eq!(k.model.thread(other).progress, 0);
+    assert_eq!(k.model.thread(other).call.progress, 0);
     assert_eq!(k.call(Sysno::ioctl, &[reader, libc::FIONREAD, TIME]), Ok(0));
     assert_eq!(k.mem.read_u32(TIME), Ok(40_000));
 }
@@ -203,7 +203,7 @@ fn poll_keeps_the_deadline_that_it_parked_with() {
     k.model.advance_clock(start + 2 * SECOND);
     assert_eq!(k.model.wake_reason(MAIN), Some(Wake::TimedOut));
     assert_eq!(step(&mut k, MAIN, Sysno::poll, &args), Ok(Effect::Done(0)));
-    assert_eq!(k.model.thread(MAIN).deadline, None);
+    assert_eq!(k.model.thread(MAIN).call.deadline, None);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn the_mask_of_ppoll_holds_while_it_waits() {
     let mut k = kernel();
     let (reader, writer) = pipe(&mut k);
     let other = k.thread();
-    k.model.thread_mut(MAIN).mask = bit(libc::SIGUSR1);
+    k.model.thread_mut(MAIN).signals.mask = bit(libc::SIGUSR1);
     k.mem.write_u64(FDS, reader | 1 << 32).unwrap();
     k.mem.write_timespec(TIME, 3 * SECOND).unwrap();
     k.mem.write_u64(SET, bit(libc::SIGUSR2)).unwrap();
@@ -234,7 +234,7 @@ fn the_mask_of_ppoll_holds_while_it_waits() {
     k.park(MAIN, Sysno::ppoll, &args);
     let thread = k.model.thread(MAIN);
     assert_eq!(
-        (thread.mask, thread.saved_mask),
+        (thread.signals.mask, thread.signals.saved_mask),
         (bit(libc::SIGUSR2), Some(bit(libc::SIGUSR1)))
     );
     let wait = thread.wait.clone().unwrap();
@@ -248,7 +248,10 @@ fn the_mask_of_ppoll_holds_while_it_waits() {
         Ok(Effect::DoneCheckSignals(1))
     );
     let thread = k.model.thread(MAIN);
-    assert_eq!((thread.mask, thread.saved_mask), (bit(libc::SIGUSR1), None));
+    assert_eq!(
+        (thread.signals.mask, thread.signals.saved_mask),
+        (bit(libc::SIGUSR1), None)
+    );
     assert_eq!(k.mem.read_timespec(TIME), Ok(2 * SECOND));
 }
 
@@ -459,6 +462,37 @@ fn a_program_connects_to_itself() {
     assert_eq!(k.call(Sysno::write, &[server, BUFFER, 5]), Ok(5));
     let told = k.run(MAIN, Wake::Ready, Sysno::write, &[server, BUFFER, 5]);
     assert_eq!(told, Ok(Effect::DoneCheckSignals(-i64::from(libc::EPIPE))));
+}
+
+/// That a connect went through is told of the connection that it made, and of no other.
+#[test]
+fn a_socket_that_was_disconnected_connects_anew() {
+    let mut k = kernel();
+    let kind = (libc::SOCK_STREAM | libc::SOCK_NONBLOCK) as u64;
+    let inet = [libc::AF_INET as u64, kind, 0];
+    let listener = k.call(Sysno::socket, &inet).unwrap() as u64;
+    k.mem.write(BUFFER, &loopback(80)).unwrap();
+    assert_eq!(k.call(Sysno::bind, &[listener, BUFFER, 16]), Ok(0));
+    assert_eq!(k.call(Sysno::listen, &[listener, 2]), Ok(0));
+    let client = k.call(Sysno::socket, &inet).unwrap() as u64;
+    let connect = [client, BUFFER, 16];
+    assert_eq!(k.call(Sysno::connect, &connect), Err(Errno::EINPROGRESS));
+    k.mem.write(IOV, &[libc::AF_UNSPEC as u8; 16]).unwrap();
+    assert_eq!(k.call(Sysno::connect, &[client, IOV, 16]), Ok(0));
+    assert_eq!(k.call(Sysno::connect, &connect), Err(Errno::EINPROGRESS));
+    assert_eq!(k.call(Sysno::connect, &connect), Ok(0));
+    assert_eq!(k.call(Sysno::connect, &connect), Err(Errno::EISCONN));
+    // TCP does not know who is there.
+    k.mem.write_u32(CONTROL, 12).unwrap();
+    let ask = [
+        client,
+        libc::SOL_SOCKET as u64,
+        libc::SO_PEERCRED as u64,
+        IOV,
+        CONTROL,
+    ];
+    assert_eq!(k.call(Sysno::getsockopt, &ask), Ok(0));
+    assert_eq!(k.mem.read_u32(IOV), Ok(0));
 }
 
 fn epoll_add(k: &mut Kernel, epoll: u64, fd: u64, events: i32) -> Result<i64, Errno> {

@@ -5,7 +5,7 @@ use crate::fd::{Kind, OfdId};
 use crate::model::Model;
 use crate::net::Key;
 use crate::object::{Access, Object, Touch};
-use socket::Socket;
+use socket::{Socket, State};
 
 /// What an operation does to a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,12 +126,12 @@ fn ends(model: &Model, kind: &Kind, how: Use) -> Vec<Kind> {
             let says = matches!(how, Use::Write | Use::Change);
             let is_networked = socket::is_networked(model, *id);
             // Whoever is told something may go on here or anywhere else.
-            let remembers = model.channels.servers_remember && is_of_server(this);
-            let concerns = |other: &Socket| match this.client {
+            let remembers = model.channels.outside.servers_remember && is_of_server(this);
+            let concerns = |other: &Socket| match this.client() {
                 _ if !is_networked => false,
                 _ if remembers => says && is_of_server(other),
-                _ if this.serves => other.client.is_some() || other.is_open_to_clients(),
-                Some(client) => says && (other.client == Some(client) || other.is_open_to_clients()),
+                _ if this.serves() => other.client().is_some() || other.is_open_to_clients(),
+                Some(client) => says && (other.client() == Some(client) || other.is_open_to_clients()),
                 None => false,
             };
             let others = model.channels.sockets.iter();
@@ -146,9 +146,10 @@ fn ends(model: &Model, kind: &Kind, how: Use) -> Vec<Kind> {
 
 /// Is a server outside at the other end, or will one be as soon as something is said?
 fn is_of_server(socket: &Socket) -> bool {
-    match &socket.link {
-        socket::Link::Peer(key) => matches!(key, Key::Opened(..)),
-        _ => socket.is_inet() && socket.style == socket::Style::Datagram && !socket.serves,
+    match &socket.state {
+        State::Remote(remote) | State::Connecting(Some(remote)) => matches!(remote.key, Key::Opened(..)),
+        State::Datagrams(datagrams) => !datagrams.serves,
+        _ => false,
     }
 }
 
@@ -169,21 +170,21 @@ pub fn touched_servers(says: bool, if_answered: bool) -> Vec<Touch> {
 fn says_to_a_stream(model: &Model, kind: &Kind, how: Use) -> bool {
     let Kind::Socket(id) = kind else { return false };
     let socket = model.channels.sockets.get(id);
-    how == Use::Write && socket.is_some_and(|s| matches!(s.link, socket::Link::Peer(_)))
+    how == Use::Write && socket.is_some_and(|socket| socket.remote().is_some())
 }
 
 /// What may change for other connections of the program when the server at the other end of this one is told something: those that wait for their
 /// turn, and the epoll sets that look at them. This depends on the state in which the operation is performed, and not on the one in which it was prepared.
 pub fn held_beside(model: &Model, said: ChannelId) -> Vec<Object> {
-    let place = |socket: &Socket| match &socket.link {
-        socket::Link::Peer(Key::Opened(to, _)) => Some(to.clone()),
-        _ => None,
+    let place = |socket: &Socket| match socket.key()? {
+        Key::Opened(to, _) => Some(to.clone()),
+        Key::Accepted(..) => None,
     };
     let Some(here) = model.channels.sockets.get(&said).and_then(place) else {
         return Vec::new();
     };
     let held = model.channels.sockets.iter();
-    let held = held.filter(|(_, other)| other.held && place(other).as_ref() == Some(&here));
+    let held = held.filter(|(_, other)| other.is_held() && place(other).as_ref() == Some(&here));
     let mut objects = Vec::new();
     for (id, _) in held {
         objects.push(Object::Channel(id.0));
@@ -205,7 +206,7 @@ fn touch_network(model: &Model, id: ChannelId, how: Use, out: &mut Vec<Touch>) {
         Use::Poll => Access::Read,
         Use::Read | Use::Write | Use::Change => Access::Write,
     };
-    let if_answered = how == Use::Write && matches!(socket.link, socket::Link::Peer(_));
+    let if_answered = how == Use::Write && socket.remote().is_some();
     let says = matches!(how, Use::Write | Use::Change);
     out.push(Touch {
         if_answered,
@@ -214,10 +215,10 @@ fn touch_network(model: &Model, id: ChannelId, how: Use, out: &mut Vec<Touch>) {
     if says {
         out.push(Touch::write(Object::Said(id.0)));
     }
-    if socket.listening.is_some() || socket.serves {
+    if socket.is_listening() || socket.serves() {
         out.push(Touch::write(Object::Clients));
     }
-    if let Some(client) = socket.client {
+    if let Some(client) = socket.client() {
         let access = if says { Access::Write } else { Access::Read };
         out.push(Touch {
             if_answered,
@@ -229,7 +230,7 @@ fn touch_network(model: &Model, id: ChannelId, how: Use, out: &mut Vec<Touch>) {
             out.push(Touch::read(Object::Clients));
         }
     }
-    if model.channels.servers_remember && is_of_server(socket) {
+    if model.channels.outside.servers_remember && is_of_server(socket) {
         out.extend(touched_servers(says, if_answered));
     }
     let opened = |key: &Key| match key {
@@ -238,11 +239,11 @@ fn touch_network(model: &Model, id: ChannelId, how: Use, out: &mut Vec<Touch>) {
     };
     // The how-manieth connection to a destination this is matters to the next one.
     if how == Use::Write
-        && socket.style == socket::Style::Datagram
-        && let Some(to) = socket
+        && let Some(datagrams) = socket.datagrams()
+        && let Some(to) = datagrams
             .remote
             .clone()
-            .or_else(|| socket.correspondents.values().find_map(opened))
+            .or_else(|| datagrams.correspondents.values().find_map(opened))
     {
         out.push(Touch::write(Object::Destination(to)));
     }

@@ -13,7 +13,7 @@ mod on_the_way;
 mod shortened;
 
 use crate::call::Call;
-use crate::channels::socket::{self, Link, Style};
+use crate::channels::socket::{self, Style};
 use crate::channels::{ChannelId, io as channel_io, named};
 use crate::effect::{Effect, Outcome};
 use crate::fd::{Description, Kind};
@@ -240,19 +240,17 @@ impl<'m> Target<'m> {
 
     fn is_unconnected_stream(&self) -> bool {
         self.socket.is_some_and(|(_, socket)| {
-            socket.connection_based() && socket.link == Link::Unconnected && socket.listening.is_none()
+            socket.connection_based() && !socket.is_connected() && !socket.is_listening()
         })
     }
 
     fn is_live_connection(&self, model: &Model) -> bool {
         self.socket.is_some_and(|(id, socket)| {
-            let is_whole = !(socket.read_shut && socket.write_shut);
-            let has_other_end = match &socket.link {
-                Link::Unconnected => false,
-                Link::Local(_) => socket.is_inet() && socket::live_peer(model, id).is_some(),
-                Link::Peer(_) => true,
+            let has_other_end = match socket.peer() {
+                Some(_) => socket.is_inet() && socket::live_peer(model, id).is_some(),
+                None => socket.remote().is_some(),
             };
-            socket.style == Style::Stream && is_whole && has_other_end
+            socket.style == Style::Stream && !socket.shut.is_both() && has_other_end
         })
     }
 
@@ -394,7 +392,7 @@ pub fn execute(cx: &mut Cx, call: &Call, fault: Fault) -> Outcome {
         _ => {
             let outcome = fail(cx, call, fault);
             cx.thread().end_call();
-            crate::net::mirror::settle(cx.model, cx.net);
+            crate::net::mirror::exchange(cx.model, cx.net);
             outcome
         }
     }

@@ -93,14 +93,14 @@ pub fn mishaps(model: &Model, wanted: Faults) -> Vec<OnTheWay> {
 /// Of each datagram on its way to a socket, its place among those of its sender. Where nothing is kept in flight it is what clients have sent that waits in the socket: the
 /// kernel may still find it damaged.
 fn places(model: &Model, socket: ChannelId) -> Vec<usize> {
-    let flight = model.channels.flights.get(&socket);
+    let flight = model.channels.outside.flights.get(&socket);
     match flight.map(|flight| &flight.cargo) {
         // All of them have arrived, though it is open in which order.
         Some(_) if flight.is_some_and(|flight| flight.on_the_way() == 0) => Vec::new(),
         Some(Cargo::Datagrams(senders)) => senders.values().flat_map(|queue| 0..queue.len()).collect(),
         _ if flight::is_any(model) => Vec::new(),
         _ => {
-            let this = model.channels.sockets.get(&socket).filter(|this| this.serves);
+            let this = model.channels.sockets.get(&socket).filter(|this| this.serves());
             this.map_or_else(Vec::new, |this| (0..this.waiting()).collect())
         }
     }
@@ -112,6 +112,7 @@ pub fn whose(model: &Model, what: OnTheWay) -> Option<(Key, usize)> {
     let place = *places(model, what.socket).get(what.number)?;
     let (from, place) = match model
         .channels
+        .outside
         .flights
         .get(&what.socket)
         .map(|flight| &flight.cargo)
@@ -131,7 +132,7 @@ pub fn whose(model: &Model, what: OnTheWay) -> Option<(Key, usize)> {
             (from.clone(), before.count())
         }
     };
-    Some((socket.correspondents.get(&from)?.clone(), place))
+    Some((socket.datagrams()?.correspondents.get(&from)?.clone(), place))
 }
 
 /// It happens; false if there is no such datagram.

@@ -4,9 +4,9 @@
 //! the end of the call: readable as the program wants it up to the end of the file, not accessible at all beyond, where a fault is
 //! reported as the kernel would.
 
-use crate::fs::content::PAGE;
 use crate::fs::shared::{self, SharedMapping};
 use crate::fs::{FileSystem, NodeId};
+use crate::memory::PAGE;
 use crate::model::Cx;
 use syscalls::Errno;
 
@@ -20,6 +20,9 @@ pub struct Remap {
 
 /// How much of a mapping should have memory, in whole pages.
 pub(super) fn wanted(cx: &Cx, mapping: &SharedMapping) -> Result<u64, Errno> {
+    if mapping.asleep {
+        return Ok(0);
+    }
     let size = cx.view().attributes(&cx.model.fs.current(&mapping.node))?.size;
     let covered = size.saturating_sub(mapping.offset).checked_next_multiple_of(PAGE);
     Ok(covered.unwrap_or(u64::MAX).min(mapping.len))
@@ -42,7 +45,7 @@ pub fn remaps(cx: &mut Cx) -> Result<Vec<Remap>, Errno> {
             len: to - from,
             prot: if grows { mapping.prot } else { libc::PROT_NONE },
         });
-        if let Some(mapping) = cx.model.fs.shared.get_mut(&mapping.addr) {
+        if let Some(mapping) = cx.model.fs.place.shared.get_mut(&mapping.addr) {
             mapping.backed = backed;
         }
     }
@@ -65,6 +68,7 @@ pub fn refresh_all(cx: &mut Cx) -> Result<(), Errno> {
     let nodes: Vec<NodeId> = cx
         .model
         .fs
+        .place
         .shared
         .values()
         .map(|mapping| mapping.node.clone())
@@ -75,10 +79,9 @@ pub fn refresh_all(cx: &mut Cx) -> Result<(), Errno> {
 impl FileSystem {
     /// The protection that the program gave to an address, if it lies in a shared mapping and beyond the end of its file.
     pub fn beyond_the_end(&self, addr: u64) -> Option<i32> {
-        let (_, mapping) = self.shared.range(..=addr).next_back()?;
-        (mapping.addr + mapping.backed..mapping.end())
-            .contains(&addr)
-            .then_some(mapping.prot)
+        let (_, mapping) = self.place.shared.range(..=addr).next_back()?;
+        let is_beyond = (mapping.addr + mapping.backed..mapping.end()).contains(&addr);
+        (is_beyond && !mapping.asleep).then_some(mapping.prot)
     }
 
     /// Must something be mapped anew before the program goes on?
@@ -102,13 +105,19 @@ impl FileSystem {
     /// May everything that is shared in this range be given this protection?
     pub(crate) fn may_protect(&self, start: u64, end: u64, prot: i32) -> bool {
         let met = |mapping: &&SharedMapping| mapping.meets(start, end);
-        prot & libc::PROT_WRITE == 0 || self.shared.values().filter(met).all(|mapping| mapping.writable)
+        prot & libc::PROT_WRITE == 0
+            || self
+                .place
+                .shared
+                .values()
+                .filter(met)
+                .all(|mapping| mapping.writable)
     }
 
     /// The kernel gives this range another protection. It does so beyond the end of a file, too, which is set right afterwards.
     pub(crate) fn protect(&mut self, start: u64, end: u64, prot: i32) {
         let met = |mapping: &&SharedMapping| mapping.meets(start, end);
-        let all: Vec<SharedMapping> = self.shared.values().filter(met).cloned().collect();
+        let all: Vec<SharedMapping> = self.place.shared.values().filter(met).cloned().collect();
         for mapping in all {
             let (from, to) = (mapping.addr.max(start), mapping.end().min(end));
             let (node, anonymous) = (mapping.node.clone(), mapping.anonymous);

@@ -5,14 +5,13 @@
 
 use crate::fs::host::HostFile;
 use crate::fs::node::Bytes;
+use crate::memory::PAGE;
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use syscalls::Errno;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
-
-pub const PAGE: u64 = 4096;
 
 /// The part of a host file that still shows through.
 #[derive(Clone, Debug)]

@@ -260,8 +260,8 @@ impl FileSystem {
         let mut left = self.clone();
         left.opens = OrdMap::new();
         left.locks = Locks::default();
-        left.shared = OrdMap::new();
-        left.cwd = Cwd::Initial(cwd.into());
+        left.place.shared = OrdMap::new();
+        left.place.cwd = Cwd::Initial(cwd.into());
         left.durable = None;
         let nameless: Vec<Ino> = left
             .nodes

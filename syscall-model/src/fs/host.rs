@@ -4,6 +4,7 @@
 //! [`RealHost`]; tests can use [`MemoryHost`](crate::fs::MemoryHost).
 
 use crate::fs::node::{Attributes, Time};
+use crate::processes::Pid;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fmt::Debug;
@@ -38,7 +39,7 @@ pub trait Host {
 
     /// As [`lstat`](Self::lstat), for the model's own use: of this the program learns no more than type, owner, permissions
     /// and identity. A host that records what the program saw leaves the rest out.
-    fn look(&self, path: &[u8]) -> Result<Attributes, Errno> {
+    fn attributes(&self, path: &[u8]) -> Result<Attributes, Errno> {
         self.lstat(path)
     }
 
@@ -56,6 +57,11 @@ pub trait Host {
 
     /// What `/proc/self/NAME` holds where only the live process knows: `maps`, `cmdline`, `environ`, `auxv`, ….
     fn process_file(&self, _name: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// The same of another process of the program.
+    fn file_of_process(&self, _pid: Pid, _name: &[u8]) -> Option<Vec<u8>> {
         None
     }
 }

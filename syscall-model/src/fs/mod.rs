@@ -5,6 +5,7 @@
 //! because both are looked up by the host's inode number. Directories are copied up when an entry in them
 //! changes; entries that did not change still come from the host directory beneath.
 
+pub(crate) mod aliases;
 mod apply;
 pub(crate) mod backing;
 mod content;
@@ -13,6 +14,7 @@ pub mod durable;
 mod export;
 mod host;
 mod locks;
+mod maps;
 mod memory_host;
 mod node;
 mod other_processes;
@@ -22,6 +24,7 @@ pub mod shared;
 mod tree;
 mod virtual_files;
 
+pub use aliases::wake;
 pub use apply::{Change, apply, changes};
 pub use backing::{Remap, refresh_all, refresh_resized, remaps};
 pub use content::{Base, FileData};
@@ -37,8 +40,8 @@ pub(crate) use tree::split;
 pub use tree::{Entry, View};
 
 use crate::fd::OfdId;
+use crate::memory::PAGE;
 use crate::model::Config;
-use content::PAGE;
 use imbl::{OrdMap, OrdSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -98,6 +101,10 @@ impl Hash for OpenFile {
 /// Device and inode number as the program sees them: the same before and after a file is copied up.
 pub type FileKey = (u64, u64);
 
+/// All files that the program can see and what it has changed of them.
+///
+/// A file for each topic: the inodes and their names are in `tree`, shared mappings in `shared`, `backing` and `aliases`, what survives a power failure in
+/// `durable`. All of them change inodes, so all are methods of the one table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileSystem {
     nodes: OrdMap<Ino, Node>,
@@ -105,38 +112,32 @@ pub struct FileSystem {
     copied: OrdMap<FileKey, Ino>,
     /// Open descriptions (and the working directory) per node: what keeps an unlinked file alive.
     opens: OrdMap<FileKey, u32>,
-    next: Ino,
-    cwd: Cwd,
-    /// Where absolute paths of the process in place begin, if not at the root of everything (`chroot`).
-    root: Option<NodeId>,
     pub locks: Locks,
-    /// Shared mappings of files, by address.
-    shared: OrdMap<u64, SharedMapping>,
-    /// What the memory of each of them shows.
-    shown: shared::Shown,
-    /// Files of which one of them is new, or covers more or less than its memory shows; during a call only.
+    /// Of the process in place.
+    place: Place,
+    /// Files of which a shared mapping is new, or covers more or less than its memory shows; during a call only.
     resized: OrdSet<FileKey>,
-    /// Address space handed out to them.
-    mapped_so_far: u64,
-    pub umask: u32,
-    pub cpus: u32,
-    /// Absolute path of the program, for `/proc/self/exe`.
-    pub program: Bytes,
+    cpus: u32,
     /// A directory of the host has moved: paths of host files are no longer what the program calls them.
     moved: bool,
     /// What would survive a power failure, where that is asked for.
     durable: Option<Box<durable::Durable>>,
 }
 
-/// What a process has of its own here, while another one is in place.
+/// What a process has of its own here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     cwd: Cwd,
+    /// Where absolute paths begin, if not at the root of everything (`chroot`).
     root: Option<NodeId>,
+    /// Shared mappings of files, by address.
     shared: OrdMap<u64, SharedMapping>,
+    /// What the memory of each of them shows.
     shown: shared::Shown,
+    /// Address space handed out to them.
     mapped_so_far: u64,
     umask: u32,
+    /// Absolute path of the program, for `/proc/self/exe`.
     program: Bytes,
     /// Inodes that the process makes have numbers of their own.
     next: Ino,
@@ -154,7 +155,22 @@ pub const OVERLAY_DEV: u64 = 0x4d;
 /// 512-byte blocks in a page.
 const PAGE_BLOCKS: u64 = PAGE / 512;
 /// Far above the inode numbers of ordinary file systems, so that new files do not collide with the host's.
-const FIRST_INO: Ino = 1 << 40;
+pub const FIRST_INO: Ino = 1 << 40;
+
+impl Place {
+    fn new(config: &Config, program: &[u8], next: Ino) -> Self {
+        Self {
+            cwd: Cwd::Initial(config.cwd.as_slice().into()),
+            root: None,
+            shared: OrdMap::new(),
+            shown: shared::Shown::default(),
+            mapped_so_far: 0,
+            umask: config.umask,
+            program: program.into(),
+            next,
+        }
+    }
+}
 
 impl FileSystem {
     pub fn new(config: &Config) -> Self {
@@ -162,20 +178,31 @@ impl FileSystem {
             nodes: OrdMap::new(),
             copied: OrdMap::new(),
             opens: OrdMap::new(),
-            next: FIRST_INO,
-            cwd: Cwd::Initial(config.cwd.as_slice().into()),
-            root: None,
             locks: Locks::default(),
-            shared: OrdMap::new(),
-            shown: shared::Shown::default(),
+            place: Place::new(config, &config.program, FIRST_INO),
             resized: OrdSet::new(),
-            mapped_so_far: 0,
-            umask: config.umask,
             cpus: config.cpus,
-            program: config.program.as_slice().into(),
             moved: false,
             durable: None,
         }
+    }
+
+    /// Absolute path of the program that the process in place runs.
+    pub fn program(&self) -> &[u8] {
+        &self.place.program
+    }
+
+    pub fn set_program(&mut self, path: &[u8]) {
+        self.place.program = path.into();
+    }
+
+    /// `umask`: the one before.
+    pub(crate) fn set_umask(&mut self, umask: u32) -> u32 {
+        std::mem::replace(&mut self.place.umask, umask)
+    }
+
+    pub(crate) fn umask(&self) -> u32 {
+        self.place.umask
     }
 
     /// Standard input, with the contents given in the configuration.
@@ -201,7 +228,7 @@ impl FileSystem {
 
     /// Does the process in place map memory that another one could change?
     pub fn has_shared_memory(&self) -> bool {
-        self.can_change(&self.shared)
+        self.can_change(&self.place.shared)
     }
 
     /// Does a process that is not in place?
@@ -219,48 +246,48 @@ impl FileSystem {
 
     /// Another process comes in place.
     pub(crate) fn swap_place(&mut self, place: &mut Place) {
-        std::mem::swap(&mut self.cwd, &mut place.cwd);
-        std::mem::swap(&mut self.root, &mut place.root);
-        std::mem::swap(&mut self.shared, &mut place.shared);
-        std::mem::swap(&mut self.shown, &mut place.shown);
-        std::mem::swap(&mut self.mapped_so_far, &mut place.mapped_so_far);
-        std::mem::swap(&mut self.umask, &mut place.umask);
-        std::mem::swap(&mut self.program, &mut place.program);
-        std::mem::swap(&mut self.next, &mut place.next);
+        std::mem::swap(&mut self.place, place);
     }
 
     /// The place of a process that nobody has made.
     pub(crate) fn new_place(&self, config: &Config, program: &[u8], first_number: u32) -> Place {
-        Place {
-            cwd: Cwd::Initial(config.cwd.as_slice().into()),
-            root: None,
-            shared: OrdMap::new(),
-            shown: shared::Shown::default(),
-            mapped_so_far: 0,
-            umask: config.umask,
-            program: program.into(),
-            next: FIRST_INO + Ino::from(first_number),
+        Place::new(config, program, FIRST_INO + Ino::from(first_number))
+    }
+
+    /// Another process has the same working directory, root and umask.
+    pub(crate) fn tell_place(&self, place: &mut Place) {
+        place.cwd.clone_from(&self.place.cwd);
+        place.root.clone_from(&self.place.root);
+        place.umask = self.place.umask;
+    }
+
+    /// The process in place no longer shares its working directory and root.
+    pub(crate) fn retain_place(&mut self) {
+        let directory = match &self.place.cwd {
+            Cwd::Node(node) => Some(node.clone()),
+            Cwd::Initial(_) => None,
+        };
+        for node in directory.into_iter().chain(self.place.root.clone()) {
+            self.opened(&node);
         }
     }
 
-    /// What a new process inherits.
-    pub(crate) fn copy_place(&mut self, first_number: u32) -> Place {
+    /// The process in place has no working directory and root any more; others have the same.
+    pub(crate) fn drop_place(&mut self) {
+        self.place.cwd = Cwd::Initial(b"/".as_slice().into());
+        self.place.root = None;
+    }
+
+    /// What a new process inherits; or `shares`, as far as it can.
+    pub(crate) fn copy_place(&mut self, first_number: u32, shares: bool) -> Place {
         let place = Place {
-            cwd: self.cwd.clone(),
-            root: self.root.clone(),
-            shared: self.shared.clone(),
             // Its memory may have been stored to since: all of it is compared once.
             shown: shared::Shown::default(),
-            mapped_so_far: self.mapped_so_far,
-            umask: self.umask,
-            program: self.program.clone(),
             next: FIRST_INO + Ino::from(first_number),
+            ..self.place.clone()
         };
-        if let Cwd::Node(node) = &place.cwd {
-            self.opened(node);
-        }
-        if let Some(node) = &place.root {
-            self.opened(node);
+        if !shares {
+            self.retain_place();
         }
         for mapping in place.shared.values() {
             self.opened(&mapping.node);
@@ -271,8 +298,8 @@ impl FileSystem {
     /// The process in place ends.
     pub(crate) fn end_process(&mut self, pid: u32) {
         self.unmap_all();
-        if let Cwd::Node(node) = self.cwd.clone() {
-            self.cwd = Cwd::Initial(b"/".as_slice().into());
+        if let Cwd::Node(node) = self.place.cwd.clone() {
+            self.place.cwd = Cwd::Initial(b"/".as_slice().into());
             self.forget(&node);
         }
         self.set_root(None);
@@ -284,14 +311,14 @@ impl FileSystem {
         if let Some(node) = &node {
             self.opened(node);
         }
-        if let Some(before) = std::mem::replace(&mut self.root, node) {
+        if let Some(before) = std::mem::replace(&mut self.place.root, node) {
             self.forget(&before);
         }
     }
 
     /// Has the process in place another root than the rest of the world?
     pub(crate) fn has_own_root(&self) -> bool {
-        self.root.is_some()
+        self.place.root.is_some()
     }
 
     /// One more description refers to `node`.
@@ -321,15 +348,20 @@ impl FileSystem {
 
     /// A new program runs in the process.
     pub fn exec(&mut self, program: &[u8]) {
-        self.program = program.into();
+        self.place.program = program.into();
         self.unmap_all();
     }
 
     /// All memory of the process in place goes.
     fn unmap_all(&mut self) {
-        let mapped: Vec<NodeId> = self.shared.values().map(|mapping| mapping.node.clone()).collect();
-        self.shared.clear();
-        self.shown = shared::Shown::default();
+        let mapped: Vec<NodeId> = self
+            .place
+            .shared
+            .values()
+            .map(|mapping| mapping.node.clone())
+            .collect();
+        self.place.shared.clear();
+        self.place.shown = shared::Shown::default();
         for node in mapped {
             self.forget(&node);
         }

@@ -35,7 +35,7 @@ impl Time {
     }
 }
 
-/// What the `stat` family shows.
+/// What the `stat` family shows: the fields of `struct stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Attributes {
     pub dev: u64,
@@ -102,6 +102,8 @@ pub struct Node {
     pub origin: Option<Bytes>,
     /// `F_ADD_SEALS`; `None` where sealing does not exist.
     pub seals: Option<i32>,
+    /// Extended attributes that the program gave it.
+    pub extended: OrdMap<Bytes, Bytes>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -34,9 +34,10 @@ impl<'a> Elsewhere<'a> {
         view.model.process_at(pid)?;
         let mut model = view.model.clone();
         model.enter(pid);
-        let command_line = model.process.command_line.to_vec();
+        let command_line = model.process.program.command_line.to_vec();
         let host = Forwarded {
             host: view.host,
+            pid,
             command_line,
         };
         Some(Self { model, host })
@@ -54,6 +55,7 @@ impl<'a> Elsewhere<'a> {
 /// The files of this machine; but what only the live process knows is not asked of the one in place.
 struct Forwarded<'a> {
     host: &'a dyn Host,
+    pid: Pid,
     command_line: Vec<u8>,
 }
 
@@ -62,8 +64,8 @@ impl Host for Forwarded<'_> {
         self.host.lstat(path)
     }
 
-    fn look(&self, path: &[u8]) -> Result<Attributes, Errno> {
-        self.host.look(path)
+    fn attributes(&self, path: &[u8]) -> Result<Attributes, Errno> {
+        self.host.attributes(path)
     }
 
     fn read_link(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -79,6 +81,9 @@ impl Host for Forwarded<'_> {
     }
 
     fn process_file(&self, name: &[u8]) -> Option<Vec<u8>> {
-        (name == b"cmdline").then(|| self.command_line.clone())
+        match name {
+            b"cmdline" => Some(self.command_line.clone()),
+            name => self.host.file_of_process(self.pid, name),
+        }
     }
 }

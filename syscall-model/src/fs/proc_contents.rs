@@ -103,7 +103,7 @@ pub(super) fn process(view: &View, tid: Tid, name: &[u8]) -> Vec<u8> {
     let own = &view.model.process;
     let (parent, group, session) = (own.parent, own.group, own.session);
     let (state, state_word) = match thread.pending {
-        _ if own.stopped.is_some() => ("T", "stopped"),
+        _ if own.news.stopped.is_some() => ("T", "stopped"),
         Pending::Running => ("R", "running"),
         _ => ("S", "sleeping"),
     };
@@ -131,8 +131,8 @@ pub(super) fn process(view: &View, tid: Tid, name: &[u8]) -> Vec<u8> {
              TracerPid:\t0\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{gid}\t{gid}\t{gid}\t{gid}\nFDSize:\t64\n\
              VmPeak:\t    8192 kB\nVmSize:\t    8192 kB\nVmHWM:\t    4096 kB\nVmRSS:\t    4096 kB\n\
              Threads:\t{threads}\nSigBlk:\t{:016x}\nvoluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n",
-            view.fs().umask,
-            thread.mask,
+            view.fs().place.umask,
+            thread.signals.mask,
         ),
     }
     .into_bytes()

@@ -8,11 +8,11 @@
 
 use crate::call::Call;
 use crate::fd::Kind;
-use crate::fs::content::PAGE;
-use crate::fs::node::NodeId;
+use crate::fs::node::{Bytes, NodeId};
 use crate::fs::{FileData, FileKey, FileSystem, Place};
 use crate::fs::{backing, data};
 use crate::memory::GuestMemoryExt;
+use crate::memory::PAGE;
 use crate::model::{Cx, Model};
 use imbl::OrdMap;
 use std::hash::{Hash, Hasher};
@@ -26,6 +26,8 @@ pub struct SharedMapping {
     pub len: u64,
     pub offset: u64,
     pub node: NodeId,
+    /// What `/proc/PID/maps` calls it.
+    pub name: Bytes,
     /// Mapped from a description that may write: `mprotect` can make it writable later.
     pub writable: bool,
     /// The protection that the program gave it. What lies beyond the end of the file has another in the kernel.
@@ -34,6 +36,8 @@ pub struct SharedMapping {
     pub anonymous: bool,
     /// How much of it, from its start, has memory that shows the file; the pages after that lie beyond the file's end.
     pub backed: u64,
+    /// Another mapping of the same part is in use in this process: see `aliases.rs`.
+    pub asleep: bool,
 }
 
 /// What the memory of each mapping shows, by its address: the file as it was when it was last filled. Says nothing that memory and files do not say, so it
@@ -68,16 +72,16 @@ impl FileSystem {
     /// must know it.
     pub(crate) fn choose_address(&mut self, len: u64) -> u64 {
         const FIRST: u64 = 0x6000_0000_0000;
-        let addr = FIRST + self.mapped_so_far;
+        let addr = FIRST + self.place.mapped_so_far;
         // A page stays free behind each, so that running over the end still faults.
-        self.mapped_so_far += len.next_multiple_of(PAGE) + PAGE;
+        self.place.mapped_so_far += len.next_multiple_of(PAGE) + PAGE;
         addr
     }
 
     pub(crate) fn add_mapping(&mut self, mapping: SharedMapping) {
         self.opened(&mapping.node);
-        self.shown.0.remove(&mapping.addr);
-        self.shared.insert(mapping.addr, mapping);
+        self.place.shown.0.remove(&mapping.addr);
+        self.place.shared.insert(mapping.addr, mapping);
     }
 
     /// What lies at an address that processes share: a name of the file, and the place in it.
@@ -87,7 +91,7 @@ impl FileSystem {
 
     /// The same in the memory of the process in place.
     pub(crate) fn shared_here(&self, addr: u64) -> Option<(u64, u64)> {
-        self.object_at(&self.shared, addr)
+        self.object_at(&self.place.shared, addr)
     }
 
     fn object_at(&self, shared: &OrdMap<u64, SharedMapping>, addr: u64) -> Option<(u64, u64)> {
@@ -102,71 +106,67 @@ impl FileSystem {
         ))
     }
 
+    /// The inode at an address that processes share, and the place in it; in the memory of the process in place, or in that of another.
+    pub(crate) fn shared_inode(&self, place: Option<&Place>, addr: u64) -> Option<(u64, u64)> {
+        let shared = place.map_or(&self.place.shared, |place| &place.shared);
+        let (_, mapping) = shared.range(..=addr).next_back()?;
+        let (_, inode) = self.key(&mapping.node).filter(|_| addr < mapping.end())?;
+        Some((inode, mapping.offset + (addr - mapping.addr)))
+    }
+
     pub(crate) fn count_mappings(&self, node: &NodeId) -> u64 {
-        count(&self.shared, node)
+        count(&self.place.shared, node)
     }
 
     /// Those of a file, in the process in place.
     pub(crate) fn mappings_of_node(&self, node: &NodeId) -> Vec<SharedMapping> {
         let of_file = |mapping: &&SharedMapping| mapping.node == *node;
-        self.shared.values().filter(of_file).cloned().collect()
+        self.place.shared.values().filter(of_file).cloned().collect()
     }
 
     /// Does a shared mapping lie in this range of memory?
     pub fn shared_in(&self, start: u64, len: u64) -> bool {
         let end = start.saturating_add(len);
-        self.shared.values().any(|mapping| mapping.meets(start, end))
-    }
-
-    /// Is all that is shared in this range memory without a file?
-    pub(crate) fn is_anonymous_only(&self, start: u64, len: u64) -> bool {
-        let end = start.saturating_add(len);
-        let mut met = self
+        self.place
             .shared
             .values()
-            .filter(|mapping| mapping.meets(start, end))
-            .peekable();
-        met.peek().is_some() && met.all(|mapping| mapping.anonymous)
+            .any(|mapping| mapping.meets(start, end))
     }
 
-    /// The mappings in this range are no longer kept in step with anything.
-    pub(crate) fn forget_shared(&mut self, start: u64, len: u64) {
-        let end = start.saturating_add(len);
-        let met: Vec<u64> = self
-            .shared
-            .values()
-            .filter(|mapping| mapping.meets(start, end))
-            .map(|mapping| mapping.addr)
-            .collect();
-        met.into_iter().for_each(|addr| self.drop_mapping(addr));
+    /// The shared mapping at an address.
+    pub(crate) fn shared_mapping_at(&self, addr: u64) -> Option<SharedMapping> {
+        let (_, mapping) = self.place.shared.range(..=addr).next_back()?;
+        (addr < mapping.end()).then(|| mapping.clone())
+    }
+
+    /// What is shared in this range is so no longer.
+    pub(crate) fn cut_mappings(&mut self, start: u64, end: u64) {
+        self.unmap(start, end);
     }
 
     /// Can its contents be seen, or changed, by loads and stores?
     pub fn is_mapped(&self, node: &NodeId) -> bool {
-        !self.shared.is_empty()
+        !self.place.shared.is_empty()
             && self
                 .key(node)
                 .is_some_and(|key| !self.mappings_of(key).is_empty())
     }
 
-    /// Is this part of the file mapped writable already?
-    pub(crate) fn mapped_writable(&self, key: FileKey, offset: u64, len: u64) -> bool {
-        self.shared.values().any(|mapping| {
-            mapping.writable
-                && self.key(&mapping.node) == Some(key)
-                && mapping.offset < offset.saturating_add(len)
-                && offset < mapping.offset + mapping.len
-        })
+    pub(super) fn set_asleep(&mut self, addr: u64, asleep: bool) {
+        self.place.shown.0.remove(&addr);
+        if let Some(mapping) = self.place.shared.get_mut(&addr) {
+            mapping.asleep = asleep;
+        }
     }
 
     pub(super) fn mappings_of(&self, key: FileKey) -> Vec<SharedMapping> {
         let of_file = |mapping: &&SharedMapping| self.key(&mapping.node) == Some(key);
-        self.shared.values().filter(of_file).cloned().collect()
+        self.place.shared.values().filter(of_file).cloned().collect()
     }
 
     pub(crate) fn drop_mapping(&mut self, addr: u64) {
-        self.shown.0.remove(&addr);
-        if let Some(mapping) = self.shared.remove(&addr) {
+        self.place.shown.0.remove(&addr);
+        if let Some(mapping) = self.place.shared.remove(&addr) {
             self.forget(&mapping.node);
         }
     }
@@ -174,6 +174,7 @@ impl FileSystem {
     /// A range of memory is mapped anew or no longer mapped: what was visible there is cut away.
     pub(super) fn unmap(&mut self, start: u64, end: u64) {
         let cut: Vec<SharedMapping> = self
+            .place
             .shared
             .values()
             .filter(|m| m.meets(start, end))
@@ -221,7 +222,7 @@ fn count(shared: &OrdMap<u64, SharedMapping>, node: &NodeId) -> u64 {
 
 /// Brings what was stored through mappings of this file into the file, and into its other mappings.
 pub(crate) fn flush(cx: &mut Cx, node: &NodeId) -> Result<(), Errno> {
-    if cx.model.fs.shared.is_empty() {
+    if cx.model.fs.place.shared.is_empty() {
         return Ok(());
     }
     let Some(key) = cx.model.fs.key(node) else {
@@ -309,7 +310,7 @@ fn fill_changed(cx: &mut Cx, mapping: &SharedMapping) -> Result<bool, Errno> {
     let NodeId::Overlay(ino) = fs.current(&mapping.node) else {
         return Ok(false);
     };
-    let Some(before) = fs.shown.0.get(&mapping.addr) else {
+    let Some(before) = fs.place.shown.0.get(&mapping.addr) else {
         return Ok(false);
     };
     let now = fs.file_data(ino)?;
@@ -332,7 +333,7 @@ fn note_shown(cx: &mut Cx, mapping: &SharedMapping) {
         && let Ok(data) = fs.file_data(ino)
     {
         let data = data.clone();
-        fs.shown.0.insert(mapping.addr, data);
+        fs.place.shown.0.insert(mapping.addr, data);
     }
 }
 
@@ -348,7 +349,7 @@ pub(crate) fn refresh_cut(cx: &mut Cx, node: &NodeId) -> Result<(), Errno> {
 }
 
 fn fill(cx: &mut Cx, node: &NodeId, cut: bool) -> Result<(), Errno> {
-    if cx.model.fs.shared.is_empty() {
+    if cx.model.fs.place.shared.is_empty() {
         return Ok(());
     }
     let Some(key) = cx.model.fs.key(node) else {
@@ -391,6 +392,7 @@ pub fn flush_all(cx: &mut Cx) -> Result<(), Errno> {
     let nodes: Vec<NodeId> = cx
         .model
         .fs
+        .place
         .shared
         .values()
         // Nobody else is there to see it.

@@ -73,7 +73,7 @@ impl<'a> View<'a> {
     /// User and group that file permissions are checked against.
     pub fn user(&self) -> (u32, u32) {
         let process = &self.model.process;
-        (process.user.effective, process.group_ids.effective)
+        (process.owner.user.effective, process.owner.group.effective)
     }
 
     /// May this user do all of `want` (bits of `R_OK | W_OK | X_OK`) with a file like this?
@@ -84,7 +84,7 @@ impl<'a> View<'a> {
         }
         let shift = if uid == attributes.uid {
             6
-        } else if gid == attributes.gid || self.model.process.groups.contains(&attributes.gid) {
+        } else if gid == attributes.gid || self.model.process.owner.groups.contains(&attributes.gid) {
             3
         } else {
             0
@@ -93,7 +93,7 @@ impl<'a> View<'a> {
     }
 
     pub fn root(&self) -> Result<NodeId, Errno> {
-        match &self.fs().root {
+        match &self.fs().place.root {
             Some(root) => Ok(self.fs().current(root)),
             None => self.host_node(b"/")?.ok_or(Errno::ENOENT),
         }
@@ -101,7 +101,7 @@ impl<'a> View<'a> {
 
     /// Where that is.
     pub fn root_path(&self) -> Result<Vec<u8>, Errno> {
-        match &self.fs().root {
+        match &self.fs().place.root {
             Some(root) => self.directory_path(root),
             None => Ok(b"/".to_vec()),
         }
@@ -109,13 +109,13 @@ impl<'a> View<'a> {
 
     /// Does `..` lead nowhere from here?
     pub fn is_root(&self, dir: &NodeId) -> bool {
-        let root = self.fs().root.as_ref();
+        let root = self.fs().place.root.as_ref();
         root.is_some_and(|root| self.fs().key(root) == self.fs().key(dir))
     }
 
     /// The working directory.
     pub fn cwd(&self) -> Result<NodeId, Errno> {
-        match &self.fs().cwd {
+        match &self.fs().place.cwd {
             Cwd::Initial(path) => self.host_node(path)?.ok_or(Errno::ENOENT),
             Cwd::Node(node) => Ok(node.clone()),
         }
@@ -128,7 +128,7 @@ impl<'a> View<'a> {
             Layer::Virtual => return Ok(Some(NodeId::Virtual(path.into()))),
             Layer::Host => {}
         }
-        match self.host.look(path) {
+        match self.host.attributes(path) {
             Ok(attributes) => Ok(Some(self.fs().current(&NodeId::Host(HostNode {
                 path: path.into(),
                 dev: attributes.dev,
@@ -213,7 +213,7 @@ impl<'a> View<'a> {
     /// Attributes of which only type, owner, permissions and identity are used.
     pub(crate) fn type_and_permissions(&self, node: &NodeId) -> Result<Attributes, Errno> {
         match self.fs().current(node) {
-            NodeId::Host(host) => self.host.look(&host.path),
+            NodeId::Host(host) => self.host.attributes(&host.path),
             NodeId::Overlay(ino) => Ok(self.fs().overlay_attributes(ino)),
             NodeId::Virtual(path) => virtual_files::attributes(self, &path),
             NodeId::Open(id) => Ok(virtual_files::description_attributes(self, id)),
@@ -307,11 +307,11 @@ impl FileSystem {
 
     /// A new inode with one link, not in any directory yet.
     pub(crate) fn create(&mut self, mode: u32, owner: (u32, u32), now: Time, content: Content) -> Ino {
-        while self.nodes.contains_key(&self.next) {
-            self.next += 1;
+        while self.nodes.contains_key(&self.place.next) {
+            self.place.next += 1;
         }
-        let ino = self.next;
-        self.next += 1;
+        let ino = self.place.next;
+        self.place.next += 1;
         let size = match &content {
             Content::Symlink(target) => target.len() as u64,
             Content::Directory(_) => 4096,
@@ -347,6 +347,7 @@ impl FileSystem {
                 content,
                 origin: None,
                 seals: None,
+                extended: OrdMap::new(),
             },
         );
         self.note_origin(ino);
@@ -360,7 +361,7 @@ impl FileSystem {
             NodeId::Host(original) => original,
             NodeId::Virtual(_) | NodeId::Open(_) => return Err(Errno::EROFS),
         };
-        let mut attributes = host.look(&original.path)?;
+        let mut attributes = host.attributes(&original.path)?;
         if !attributes.is_dir() {
             attributes = host.lstat(&original.path)?;
         }
@@ -374,7 +375,7 @@ impl FileSystem {
             libc::S_IFLNK => Content::Symlink(host.read_link(&original.path)?.into()),
             libc::S_IFDIR => {
                 let (parent, name) = split(&original.path);
-                let parent_attributes = host.look(parent)?;
+                let parent_attributes = host.attributes(parent)?;
                 Content::Directory(Directory {
                     base: Some(original.path.clone()),
                     entries: OrdMap::new(),
@@ -388,11 +389,11 @@ impl FileSystem {
             }
             _ => Content::Other,
         };
-        while self.nodes.contains_key(&self.next) {
-            self.next += 1;
+        while self.nodes.contains_key(&self.place.next) {
+            self.place.next += 1;
         }
-        let ino = self.next;
-        self.next += 1;
+        let ino = self.place.next;
+        self.place.next += 1;
         self.nodes.insert(
             ino,
             Node {
@@ -400,6 +401,7 @@ impl FileSystem {
                 content,
                 origin: Some(original.path.clone()),
                 seals: None,
+                extended: OrdMap::new(),
             },
         );
         self.copied.insert((original.dev, original.ino), ino);
@@ -440,7 +442,7 @@ impl FileSystem {
         let hides_host = directory
             .base
             .as_ref()
-            .is_some_and(|base| host.look(&join(base, name)).is_ok());
+            .is_some_and(|base| host.attributes(&join(base, name)).is_ok());
         if hides_host {
             directory.entries.insert(name.into(), None);
         } else {
@@ -490,7 +492,7 @@ impl FileSystem {
 
     pub(crate) fn set_cwd(&mut self, node: NodeId) {
         self.opened(&node);
-        let old = std::mem::replace(&mut self.cwd, Cwd::Node(node));
+        let old = std::mem::replace(&mut self.place.cwd, Cwd::Node(node));
         if let Cwd::Node(old) = old {
             self.forget(&old);
         }

@@ -9,7 +9,7 @@ use crate::fd::{Kind, OfdId};
 use crate::fs::node::{Attributes, NodeId, Time};
 use crate::fs::other_processes::Elsewhere;
 use crate::fs::tree::{Entry, View};
-use crate::fs::{OVERLAY_DEV, proc_contents};
+use crate::fs::{OVERLAY_DEV, maps, proc_contents};
 use crate::processes::Pid;
 use crate::thread::Tid;
 use syscalls::Errno;
@@ -350,7 +350,7 @@ pub(crate) fn link(view: &View, path: &[u8]) -> Option<Vec<u8>> {
         Made::SelfLink => Some(pid.to_string().into_bytes()),
         Made::ThreadSelfLink => Some(format!("{pid}/task/{}", view.tid).into_bytes()),
         Made::MountsLink => Some(b"self/mounts".to_vec()),
-        Made::Link(b"exe") => Some(view.fs().program.to_vec()),
+        Made::Link(b"exe") => Some(view.fs().place.program.to_vec()),
         Made::Link(b"cwd") => view.directory_path(&view.cwd().ok()?).ok(),
         Made::Link(_) => view.root_path().ok(),
         Made::Fd(fd) => description_name(view, fd),
@@ -429,7 +429,7 @@ pub(crate) fn list(view: &View, path: &[u8]) -> Result<Vec<Entry>, Errno> {
         let path = super::tree::join(path, name.as_bytes());
         let (mode, ino) = match layer(view, &path) {
             Layer::Virtual => attributes(view, &path).map(|a| (a.mode, a.ino)).ok()?,
-            Layer::Host => view.host.look(&path).map(|a| (a.mode, a.ino)).ok()?,
+            Layer::Host => view.host.attributes(&path).map(|a| (a.mode, a.ino)).ok()?,
             Layer::Missing => return None,
         };
         Some(Entry {
@@ -464,6 +464,7 @@ pub(crate) fn contents(view: &View, path: &[u8]) -> Result<Vec<u8>, Errno> {
         Parsed::Made(Made::ZombieFile(pid, name)) => Ok(proc_contents::zombie(view, pid, name)),
         Parsed::Made(Made::FdInfo(fd)) => proc_contents::descriptor(view, fd),
         Parsed::Made(Made::File(tid, name)) => match view.host.process_file(name) {
+            Some(bytes) if name == b"maps" => Ok(maps::with_shared(&view.model.fs, &bytes)),
             Some(bytes) if FROM_PROCESS.contains(&name) => Ok(bytes),
             _ => Ok(proc_contents::process(view, tid, name)),
         },

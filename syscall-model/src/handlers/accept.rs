@@ -3,7 +3,7 @@
 use super::sockets::{FLAGS, socket_of, status, write_address};
 use crate::call::Call;
 use crate::channels::io::{self, blocking};
-use crate::channels::socket::Style;
+use crate::channels::socket::{Socket, Style};
 use crate::channels::{ChannelId, Use, install, named, touches};
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::Kind;
@@ -14,7 +14,7 @@ use crate::object::{Object, Touch};
 use crate::wait::Wake;
 use syscalls::{Errno, Sysno};
 
-pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare(cx: &Cx, call: &Call) -> Prepared {
     let Ok((ofd, id)) = socket_of(cx, call.fd(0)) else {
         return Prepared::visible(vec![Touch::read(Object::FdTable)]);
     };
@@ -23,25 +23,17 @@ pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
         .channels
         .sockets
         .get(&id)
-        .is_some_and(|s| s.listening.is_some());
+        .is_some_and(Socket::is_listening);
     let deadline = io::socket_deadline(cx.model, ofd, true);
-    cx.thread().deadline = deadline;
-    if listens {
-        await_clients(cx);
-    }
     let mut touched = touches(cx.model, ofd, Use::Read);
     touched.push(Touch::write(Object::FdTable));
     let waits = listens && blocking(cx.model, ofd) && flags(call) & !FLAGS == 0;
     let prepared = Prepared::visible(touched).waiting(waits.then(|| io::read_wait(ofd, deadline)));
+    let prepared = prepared.until(deadline).awaiting_clients(listens);
     prepared.observing(Observation::Accept {
         socket: id,
         may_fail: !waits,
     })
-}
-
-/// The program looks for clients: they are started now, if they can reach it.
-pub fn await_clients(cx: &mut Cx) {
-    named::await_clients(cx.model);
 }
 
 fn flags(call: &Call) -> i32 {
@@ -62,13 +54,13 @@ pub fn accept(cx: &mut Cx, call: &Call) -> Outcome {
     if socket.style == Style::Datagram {
         return Err(Errno::EOPNOTSUPP);
     }
-    if socket.listening.is_none() || socket.read_shut {
+    if !socket.is_listening() || socket.shut.read {
         return Err(Errno::EINVAL);
     }
     cx.model.files.lowest_free(0)?;
     let Some(id) = take(cx, listener)? else {
         if blocking(cx.model, ofd) && cx.wake != Wake::TimedOut {
-            return Ok(Effect::Block(io::read_wait(ofd, cx.thread().deadline)));
+            return Ok(Effect::Block(io::read_wait(ofd, cx.thread().call.deadline)));
         }
         return Err(Errno::EAGAIN);
     };
@@ -76,7 +68,7 @@ pub fn accept(cx: &mut Cx, call: &Call) -> Outcome {
     let fd = install(cx.model, Kind::Socket(id), status(flags), close_on_exec)?;
     if call.word(1) != 0 {
         let end = cx.model.channels.sockets.get(&id).ok_or(Errno::EBADF)?;
-        let address = super::sockets::encoded(end.remote.as_ref(), end.family);
+        let address = super::sockets::encoded(end.remote_name(), end.family);
         write_address(cx, &address, call.word(1), call.word(2))?;
     }
     Ok(Effect::Done(i64::from(fd)))
@@ -85,12 +77,13 @@ pub fn accept(cx: &mut Cx, call: &Call) -> Outcome {
 /// The next connection: the program's own first, they came before it looked.
 fn take(cx: &mut Cx, listener: ChannelId) -> Result<Option<ChannelId>, Errno> {
     let socket = cx.model.channels.sockets.get_mut(&listener).ok_or(Errno::EBADF)?;
-    let listening = socket.listening.as_mut().ok_or(Errno::EINVAL)?;
+    let name = socket.name().cloned();
+    let listening = socket.listening_mut().ok_or(Errno::EINVAL)?;
     if let Some(own) = listening.backlog.pop_front() {
         cx.model.accepts(own);
         return Ok(Some(own));
     }
-    let (name, client_waits) = (socket.name.clone(), listening.client_waits);
+    let client_waits = listening.client_waits;
     let Some(name) = name else {
         return Ok(None);
     };

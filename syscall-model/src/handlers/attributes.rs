@@ -10,11 +10,11 @@ use crate::model::Cx;
 use crate::object::{Object, Touch};
 use syscalls::Errno;
 
-pub fn prepare_stat(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_stat(cx: &Cx, call: &Call) -> Prepared {
     Prepared::visible(paths::reads(cx, libc::AT_FDCWD, call.word(0), true))
 }
 
-pub fn prepare_lstat(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_lstat(cx: &Cx, call: &Call) -> Prepared {
     Prepared::visible(paths::reads(cx, libc::AT_FDCWD, call.word(0), false))
 }
 
@@ -35,7 +35,7 @@ pub fn descriptor_reads(cx: &Cx, fd: i32) -> Vec<Touch> {
     }
 }
 
-pub fn prepare_fstat(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_fstat(cx: &Cx, call: &Call) -> Prepared {
     Prepared::visible(descriptor_reads(cx, call.fd(0)))
 }
 
@@ -48,19 +48,19 @@ fn prepare_at(cx: &Cx, call: &Call, flags: i32) -> Prepared {
     Prepared::visible(paths::reads(cx, call.fd(0), call.word(1), follow))
 }
 
-pub fn prepare_newfstatat(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_newfstatat(cx: &Cx, call: &Call) -> Prepared {
     prepare_at(cx, call, call.int(3))
 }
 
-pub fn prepare_statx(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_statx(cx: &Cx, call: &Call) -> Prepared {
     prepare_at(cx, call, call.int(2))
 }
 
-pub fn prepare_faccessat(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_faccessat(cx: &Cx, call: &Call) -> Prepared {
     prepare_at(cx, call, 0)
 }
 
-pub fn prepare_faccessat2(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_faccessat2(cx: &Cx, call: &Call) -> Prepared {
     prepare_at(cx, call, call.int(3))
 }
 

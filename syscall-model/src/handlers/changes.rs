@@ -6,6 +6,7 @@ use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId};
 use crate::fs::{Class, NodeId, Time, data, shared};
 use crate::handlers::files::MAX_FILE_SIZE;
+use crate::handlers::volumes::F_SEAL_EXEC;
 use crate::handlers::{attributes, paths};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
@@ -25,20 +26,20 @@ fn as_writes(touches: Vec<Touch>) -> Prepared {
     Prepared::visible(changed.collect())
 }
 
-pub fn prepare_path(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_path(cx: &Cx, call: &Call) -> Prepared {
     as_writes(paths::reads(cx, CWD, call.word(0), true))
 }
 
-pub fn prepare_link(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_link(cx: &Cx, call: &Call) -> Prepared {
     as_writes(paths::reads(cx, CWD, call.word(0), false))
 }
 
-pub fn prepare_fd(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_fd(cx: &Cx, call: &Call) -> Prepared {
     as_writes(attributes::descriptor_reads(cx, call.fd(0)))
 }
 
 /// A descriptor and a path that may be empty or null; links are the exception, so following is assumed.
-pub fn prepare_at(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_at(cx: &Cx, call: &Call) -> Prepared {
     let empty = call.word(1) == 0 || cx.mem.read_path(call.word(1)).is_ok_and(|path| path.is_empty());
     if empty && call.fd(0) != CWD {
         return prepare_fd(cx, call);
@@ -48,12 +49,12 @@ pub fn prepare_at(cx: &mut Cx, call: &Call) -> Prepared {
     as_writes(touches)
 }
 
-pub fn prepare_umask(_: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_umask(_: &Cx, _: &Call) -> Prepared {
     Prepared::visible(vec![Touch::write(Object::Process)])
 }
 
 pub fn umask(cx: &mut Cx, call: &Call) -> Outcome {
-    let old = std::mem::replace(&mut cx.model.fs.umask, call.uint(0) & 0o777);
+    let old = cx.model.fs.set_umask(call.uint(0) & 0o777);
     Ok(Effect::Done(i64::from(old)))
 }
 
@@ -79,7 +80,7 @@ const KEEP: u32 = u32::MAX;
 /// May a file of `owner` be given to this user and group? Only root gives files away; an owner may pass one to a group that he is in.
 fn may_give(cx: &Cx, owner: (u32, u32), uid: u32, gid: u32) -> Result<(), Errno> {
     let (own_uid, own_gid) = cx.owner();
-    let in_group = gid == own_gid || gid == owner.1 || cx.model.process.groups.contains(&gid);
+    let in_group = gid == own_gid || gid == owner.1 || cx.model.process.owner.groups.contains(&gid);
     let keeps_user = uid == KEEP || uid == owner.0;
     let is_owner = own_uid == owner.0;
     if own_uid == 0 || (uid == KEEP || is_owner && keeps_user) && (gid == KEEP || is_owner && in_group) {
@@ -108,7 +109,11 @@ fn set_mode(cx: &mut Cx, node: &NodeId, mode: u32) -> Outcome {
     }
     let now = cx.file_time();
     let ino = owned(cx, node)?;
+    let sealed = cx.model.fs.node(ino).seals.unwrap_or(0) & F_SEAL_EXEC != 0;
     let attributes = &mut cx.model.fs.node_mut(ino).attributes;
+    if sealed && (attributes.mode ^ mode) & 0o111 != 0 {
+        return Err(Errno::EPERM);
+    }
     attributes.mode = attributes.file_type() | mode & 0o7777;
     attributes.ctime = now;
     Effect::ok()
@@ -192,8 +197,8 @@ type NewTimes = [Option<Time>; 2];
 
 fn set_times(cx: &mut Cx, node: &NodeId, times: Option<NewTimes>) -> Outcome {
     let now = cx.file_time();
-    if matches!(node, NodeId::Open(_)) {
-        return Effect::ok();
+    if let NodeId::Open(ofd) = node {
+        return change_open(cx, *ofd, u32::MAX, u32::MAX);
     }
     let ino = match times {
         // "Now" is what writing would do, so the right to write is enough.
@@ -359,12 +364,16 @@ pub fn fallocate(cx: &mut Cx, call: &Call) -> Outcome {
     if offset < 0 || len <= 0 {
         return Err(Errno::EINVAL);
     }
-    let zeroes = match mode & !KEEP {
-        0 => false,
-        PUNCH if mode & KEEP != 0 => true,
-        ZERO => true,
-        _ => return Err(Errno::EOPNOTSUPP),
+    let is_known = match mode & !KEEP {
+        0 | ZERO | libc::FALLOC_FL_UNSHARE_RANGE => true,
+        PUNCH => mode & KEEP != 0,
+        libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE => mode & KEEP == 0,
+        _ => false,
     };
+    if !is_known {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let zeroes = mode & (ZERO | PUNCH) != 0;
     if !is_writable {
         return Err(Errno::EBADF);
     }
@@ -377,6 +386,9 @@ pub fn fallocate(cx: &mut Cx, call: &Call) -> Outcome {
         .checked_add(len)
         .filter(|&end| end <= MAX_FILE_SIZE)
         .ok_or(Errno::EFBIG)? as u64;
+    if mode & !(KEEP | ZERO | PUNCH) != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
     let now = cx.file_time();
     shared::flush(cx, &node)?;
     let ino = cx.model.fs.copy_up(cx.host, &node)?;
@@ -400,7 +412,7 @@ pub fn fallocate(cx: &mut Cx, call: &Call) -> Outcome {
     Effect::ok()
 }
 
-pub fn prepare_sync(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_sync(cx: &Cx, call: &Call) -> Prepared {
     Prepared::visible(attributes::descriptor_reads(cx, call.fd(0)))
 }
 

@@ -62,7 +62,7 @@ fn dynamic(cx: &Cx, id: i32) -> Result<Reading, Errno> {
 }
 
 /// One look at a clock. Looking for long enough moves it, and then timers may fire.
-fn look(cx: &mut Cx, reading: Reading) -> Nanos {
+fn read_clock(cx: &mut Cx, reading: Reading) -> Nanos {
     let before = cx.model.clock.now();
     cx.model.clock.read();
     if cx.model.clock.now() != before {
@@ -93,7 +93,7 @@ fn write_timeval(cx: &mut Cx, addr: u64, nanos: Nanos) -> Result<(), Errno> {
 
 pub fn clock_gettime(cx: &mut Cx, call: &Call) -> Outcome {
     let reading = reading_of(cx, call.int(0))?;
-    let now = look(cx, reading);
+    let now = read_clock(cx, reading);
     cx.mem.write_timespec(call.word(1), now)?;
     answer(cx, 0)
 }
@@ -111,7 +111,7 @@ pub fn clock_getres(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 pub fn gettimeofday(cx: &mut Cx, call: &Call) -> Outcome {
-    let now = look(cx, Reading::Realtime);
+    let now = read_clock(cx, Reading::Realtime);
     if call.word(0) != 0 {
         write_timeval(cx, call.word(0), now)?;
     }
@@ -123,7 +123,7 @@ pub fn gettimeofday(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 pub fn time(cx: &mut Cx, call: &Call) -> Outcome {
-    let seconds = look(cx, Reading::Realtime) / SECOND;
+    let seconds = read_clock(cx, Reading::Realtime) / SECOND;
     if call.word(0) != 0 {
         cx.mem.write_u64(call.word(0), seconds)?;
     }
@@ -132,7 +132,7 @@ pub fn time(cx: &mut Cx, call: &Call) -> Outcome {
 
 /// All processor time counts as the user's.
 pub fn times(cx: &mut Cx, call: &Call) -> Outcome {
-    let now = look(cx, Reading::Monotonic);
+    let now = read_clock(cx, Reading::Monotonic);
     if call.word(0) != 0 {
         let user = cx.model.clock.since_start() / CLOCK_TICK;
         for (i, ticks) in [user, 0, 0, 0].into_iter().enumerate() {
@@ -148,7 +148,7 @@ pub fn getrusage(cx: &mut Cx, call: &Call) -> Outcome {
     /// In KiB: programs expect to have used some memory.
     const MAX_RESIDENT: u64 = 16 << 10;
     let user = match call.int(0) {
-        libc::RUSAGE_SELF | libc::RUSAGE_THREAD => look(cx, Reading::CpuTime),
+        libc::RUSAGE_SELF | libc::RUSAGE_THREAD => read_clock(cx, Reading::CpuTime),
         libc::RUSAGE_CHILDREN => 0,
         _ => return Err(Errno::EINVAL),
     };
@@ -180,7 +180,7 @@ fn timex(cx: &mut Cx, addr: u64) -> Outcome {
     if cx.mem.read_u32(addr)? != 0 {
         return Err(Errno::EPERM);
     }
-    let now = look(cx, Reading::Realtime);
+    let now = read_clock(cx, Reading::Realtime);
     cx.mem.write(addr, &[0; SIZE])?;
     for (at, value) in [
         (24, UNKNOWN_ERROR),
@@ -272,7 +272,7 @@ fn sleep(cx: &mut Cx, sleep: Result<Sleep, Errno>) -> Outcome {
     Ok(Effect::Block(Wait::sleep(Some(sleep.deadline), sleep.on_signal)))
 }
 
-pub fn prepare_nanosleep(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_nanosleep(cx: &Cx, call: &Call) -> Prepared {
     let arguments = nanosleep_arguments(cx, call);
     prepare(cx, arguments)
 }
@@ -282,7 +282,7 @@ pub fn nanosleep(cx: &mut Cx, call: &Call) -> Outcome {
     sleep(cx, arguments)
 }
 
-pub fn prepare_clock_nanosleep(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_clock_nanosleep(cx: &Cx, call: &Call) -> Prepared {
     let arguments = clock_nanosleep_arguments(cx, call);
     prepare(cx, arguments)
 }

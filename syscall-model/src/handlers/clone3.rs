@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::effect::{Outcome, Prepared};
 use crate::handlers::processes::{CLEAR_HANDLERS, Making, make};
 use crate::handlers::threads;
-use crate::memory::GuestMemoryExt;
+use crate::memory::{GuestMemoryExt, PAGE};
 use crate::model::Cx;
 use syscalls::Errno;
 
@@ -29,7 +29,6 @@ mod word {
 const WORDS: usize = 11;
 /// The first version had as many words.
 const LEAST: u64 = 64;
-const PAGE: u64 = 4096;
 /// `CLONE_INTO_CGROUP`.
 const INTO_CGROUP: u64 = 1 << 33;
 /// What the lowest byte may have: `CLONE_NEWTIME`, where `clone` has the signal.
@@ -83,7 +82,7 @@ fn check(words: &[u64; WORDS], size: u64) -> Result<(), Errno> {
     }
 }
 
-pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare(cx: &Cx, call: &Call) -> Prepared {
     let flags = cx.mem.read_u64(call.word(0)).unwrap_or_default();
     if is_of_thread(flags) {
         // Refused, which nobody else notices.

@@ -3,8 +3,9 @@
 use crate::call::Call;
 use crate::channels;
 use crate::effect::{Effect, Outcome, Prepared};
-use crate::fd::Kind;
+use crate::fd::{Kind, OfdId};
 use crate::fs::Class;
+use crate::handlers::volumes::F_SEAL_EXEC;
 use crate::handlers::{files, identity, io, locks};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
@@ -15,18 +16,18 @@ use syscalls::Errno;
 /// Status flags that `F_SETFL` may change.
 const SETTABLE: i32 = libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOATIME | libc::O_DIRECT | libc::O_ASYNC;
 
-pub fn prepare_table(_: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_table(_: &Cx, _: &Call) -> Prepared {
     Prepared::visible(vec![Touch::write(Object::FdTable)])
 }
 
 /// `dup2` and `dup3` may close what was there.
-pub fn prepare_dup2(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_dup2(cx: &Cx, call: &Call) -> Prepared {
     let mut touches = vec![Touch::write(Object::FdTable)];
     touches.extend(files::closing_touches(cx, call.fd(1)));
     Prepared::visible(touches)
 }
 
-pub fn prepare_close_range(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_close_range(cx: &Cx, call: &Call) -> Prepared {
     let mut touches = vec![Touch::write(Object::FdTable)];
     for fd in in_range(cx, call) {
         touches.extend(files::closing_touches(cx, fd));
@@ -84,10 +85,12 @@ fn in_range(cx: &Cx, call: &Call) -> Vec<i32> {
 
 pub fn close_range(cx: &mut Cx, call: &Call) -> Outcome {
     const CLOEXEC: u32 = libc::CLOSE_RANGE_CLOEXEC;
-    // There is nobody to unshare the table from.
     const UNSHARE: u32 = libc::CLOSE_RANGE_UNSHARE;
     if call.uint(0) > call.uint(1) || call.uint(2) & !(CLOEXEC | UNSHARE) != 0 {
         return Err(Errno::EINVAL);
+    }
+    if call.uint(2) & UNSHARE != 0 {
+        cx.model.leave_files();
     }
     for fd in in_range(cx, call) {
         if call.uint(2) & CLOEXEC != 0 {
@@ -99,7 +102,7 @@ pub fn close_range(cx: &mut Cx, call: &Call) -> Outcome {
     Effect::ok()
 }
 
-pub fn prepare_fcntl(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_fcntl(cx: &Cx, call: &Call) -> Prepared {
     let Ok((ofd, _)) = cx.model.files.lookup_any(call.fd(0)) else {
         return Prepared::visible(vec![Touch::read(Object::FdTable)]);
     };
@@ -144,36 +147,11 @@ pub fn fcntl(cx: &mut Cx, call: &Call) -> Outcome {
             Effect::ok()
         }
         libc::F_GETFL => Ok(Effect::Done(i64::from(flags))),
-        libc::F_SETFL => {
-            // These belong to root, and only the owner of a file may leave its access time alone.
-            let is_anonymous = matches!(
-                description.kind,
-                Kind::Epoll(_) | Kind::EventFd(_) | Kind::TimerFd(_) | Kind::SignalFd(_) | Kind::PidFd(_)
-            );
-            let asks = argument & !flags & libc::O_NOATIME != 0;
-            if asks && is_anonymous && !identity::is_root(cx) {
-                return Err(Errno::EPERM);
-            }
-            if let Some(description) = cx.model.files.get_mut(ofd) {
-                description.flags = flags & !SETTABLE | argument & SETTABLE;
-            }
-            Effect::ok()
-        }
+        libc::F_SETFL => set_flags(cx, ofd, argument),
         command if locks::is_record_lock(command) => locks::record_lock(cx, call),
         libc::F_GET_SEALS | libc::F_ADD_SEALS => seals(cx, call),
         libc::F_GETPIPE_SZ => Ok(Effect::Done(channels::control::pipe_size(cx.model, ofd)? as i64)),
-        libc::F_SETPIPE_SZ => {
-            channels::control::pipe_size(cx.model, ofd)?;
-            /// Beyond that the kernel cannot round it up.
-            const MOST: usize = 1 << 31;
-            let size = argument as u32 as usize;
-            if size > MOST {
-                return Err(Errno::EINVAL);
-            }
-            Ok(Effect::Done(
-                channels::control::set_pipe_size(cx.model, ofd, size)? as i64,
-            ))
-        }
+        libc::F_SETPIPE_SZ => set_pipe_size(cx, ofd, argument as u32 as usize),
         // Signals about descriptors are never sent: nobody owns one.
         libc::F_GETOWN => Ok(Effect::Done(0)),
         libc::F_SETOWN => Effect::ok(),
@@ -189,6 +167,37 @@ pub fn fcntl(cx: &mut Cx, call: &Call) -> Outcome {
     }
 }
 
+/// `F_SETFL`.
+fn set_flags(cx: &mut Cx, ofd: OfdId, wanted: i32) -> Outcome {
+    let description = cx.model.files.get(ofd).ok_or(Errno::EBADF)?;
+    let flags = description.flags;
+    // These belong to root, and only the owner of a file may leave its access time alone.
+    let is_anonymous = matches!(
+        description.kind,
+        Kind::Epoll(_) | Kind::EventFd(_) | Kind::TimerFd(_) | Kind::SignalFd(_) | Kind::PidFd(_)
+    );
+    let asks = wanted & !flags & libc::O_NOATIME != 0;
+    if asks && is_anonymous && !identity::is_root(cx) {
+        return Err(Errno::EPERM);
+    }
+    if let Some(description) = cx.model.files.get_mut(ofd) {
+        description.flags = flags & !SETTABLE | wanted & SETTABLE;
+    }
+    Effect::ok()
+}
+
+/// `F_SETPIPE_SZ`.
+fn set_pipe_size(cx: &mut Cx, ofd: OfdId, size: usize) -> Outcome {
+    /// Beyond that the kernel cannot round it up.
+    const MOST: usize = 1 << 31;
+    channels::control::pipe_size(cx.model, ofd)?;
+    if size > MOST {
+        return Err(Errno::EINVAL);
+    }
+    let size = channels::control::set_pipe_size(cx.model, ofd, size)?;
+    Ok(Effect::Done(size as i64))
+}
+
 const F_SETSIG: i32 = 10;
 const F_GETSIG: i32 = 11;
 const F_GETOWN_EX: i32 = 16;
@@ -200,7 +209,8 @@ fn seals(cx: &mut Cx, call: &Call) -> Outcome {
         | libc::F_SEAL_SHRINK
         | libc::F_SEAL_GROW
         | libc::F_SEAL_WRITE
-        | libc::F_SEAL_FUTURE_WRITE;
+        | libc::F_SEAL_FUTURE_WRITE
+        | F_SEAL_EXEC;
     let (_, description) = cx.model.files.lookup(call.fd(0))?;
     let writable = description.writable();
     if call.int(1) == libc::F_ADD_SEALS {
@@ -224,11 +234,17 @@ fn seals(cx: &mut Cx, call: &Call) -> Outcome {
     if had & libc::F_SEAL_SEAL != 0 {
         return Err(Errno::EPERM);
     }
-    cx.model.fs.node_mut(ino).seals = Some(had | call.int(2));
+    let node = cx.model.fs.node_mut(ino);
+    let mut added = call.int(2);
+    if added & F_SEAL_EXEC != 0 && node.attributes.mode & 0o111 != 0 {
+        // What may be executed must stay as it is.
+        added |= ALL & !libc::F_SEAL_SEAL;
+    }
+    node.seals = Some(had | added);
     Effect::ok()
 }
 
-pub fn prepare_ioctl(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_ioctl(cx: &Cx, call: &Call) -> Prepared {
     let Ok((ofd, description)) = cx.model.files.lookup(call.fd(0)) else {
         return Prepared::visible(vec![Touch::read(Object::FdTable)]);
     };

@@ -11,7 +11,7 @@ use crate::object::{Object, Touch};
 use std::sync::Arc;
 use syscalls::Errno;
 
-pub fn prepare_getdents(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_getdents(cx: &Cx, call: &Call) -> Prepared {
     match cx.model.files.lookup(call.fd(0)) {
         Err(_) => Prepared::visible(vec![Touch::read(Object::FdTable)]),
         Ok((ofd, _)) => Prepared::visible(super::io::touches(cx.model, ofd, false, false)),
@@ -117,11 +117,11 @@ fn snapshot(cx: &mut Cx, ofd: OfdId, node: &NodeId) -> Result<Arc<[Entry]>, Errn
     Ok(entries)
 }
 
-pub fn prepare_readlink(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_readlink(cx: &Cx, call: &Call) -> Prepared {
     Prepared::visible(paths::reads(cx, libc::AT_FDCWD, call.word(0), false))
 }
 
-pub fn prepare_readlinkat(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_readlinkat(cx: &Cx, call: &Call) -> Prepared {
     Prepared::visible(paths::reads(cx, call.fd(0), call.word(1), false))
 }
 
@@ -160,19 +160,19 @@ pub fn readlinkat(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 /// The working directory belongs to all threads.
-pub fn prepare_chdir(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_chdir(cx: &Cx, call: &Call) -> Prepared {
     let mut touches = paths::reads(cx, libc::AT_FDCWD, call.word(0), true);
     touches.push(Touch::write(Object::Process));
     Prepared::visible(touches)
 }
 
-pub fn prepare_fchdir(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_fchdir(cx: &Cx, call: &Call) -> Prepared {
     let mut touches = attributes::descriptor_reads(cx, call.fd(0));
     touches.push(Touch::write(Object::Process));
     Prepared::visible(touches)
 }
 
-pub fn prepare_getcwd(_: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_getcwd(_: &Cx, _: &Call) -> Prepared {
     Prepared::visible(vec![
         Touch::read(Object::Process),
         Touch::read(Object::FileSystem),

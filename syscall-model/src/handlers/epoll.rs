@@ -1,7 +1,6 @@
 //! `epoll_create`, `epoll_ctl`, `epoll_wait` and their variants.
 
-use super::accept::await_clients;
-use super::timed::{self, Patience};
+use super::timed::{self, Timeout};
 use crate::call::Call;
 use crate::channels::{EpollId, Use, epoll, install, touches};
 use crate::effect::{Effect, Outcome, Prepared};
@@ -44,7 +43,7 @@ fn set(cx: &Cx, fd: i32) -> Result<(OfdId, EpollId), Errno> {
     }
 }
 
-pub fn prepare_ctl(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_ctl(cx: &Cx, call: &Call) -> Prepared {
     let mut touched = Vec::new();
     if let Ok((_, id)) = set(cx, call.fd(0)) {
         touched.push(Touch::write(Object::Channel(id.0)));
@@ -85,10 +84,10 @@ pub fn ctl(cx: &mut Cx, call: &Call) -> Outcome {
     Effect::ok()
 }
 
-fn patience(cx: &Cx, call: &Call) -> Result<Patience, Errno> {
+fn timeout(cx: &Cx, call: &Call) -> Result<Timeout, Errno> {
     match call.sysno {
-        Sysno::epoll_pwait2 => Patience::timespec(cx, call.word(3)),
-        _ => Ok(Patience::millis(call.int(3))),
+        Sysno::epoll_pwait2 => Timeout::timespec(cx, call.word(3)),
+        _ => Ok(Timeout::millis(call.int(3))),
     }
 }
 
@@ -96,19 +95,22 @@ fn wait_for(ofd: OfdId) -> WaitFor {
     WaitFor::Ready(vec![(ofd, PollEvents::IN | PollEvents::NVAL)])
 }
 
-pub fn prepare_wait(cx: &mut Cx, call: &Call) -> Prepared {
-    await_clients(cx);
-    let (Ok((ofd, id)), Ok(patience)) = (set(cx, call.fd(0)), patience(cx, call)) else {
-        return Prepared::visible(Vec::new());
+pub fn prepare_wait(cx: &Cx, call: &Call) -> Prepared {
+    let (Ok((ofd, id)), Ok(timeout)) = (set(cx, call.fd(0)), timeout(cx, call)) else {
+        return Prepared::visible(Vec::new()).awaiting_clients(true);
     };
     // A call that is refused lets no signal through.
-    if call.sysno != Sysno::epoll_wait && max_events(call).is_ok() {
-        timed::swap_mask(cx, call.word(4), call.word(5));
-    }
+    let mask = match call.sysno != Sysno::epoll_wait && max_events(call).is_ok() {
+        true => timed::own_mask(cx, call.word(4), call.word(5)),
+        false => None,
+    };
     let mut touched = touches(cx.model, ofd, Use::Poll);
     touched.push(Touch::write(Object::Channel(id.0)));
-    let wait = timed::wait_at_parking(cx, patience, wait_for(ofd), OnSignal::Interrupt);
-    let prepared = Prepared::visible(touched);
+    let wait = timed::wait_at_parking(cx, timeout, wait_for(ofd), OnSignal::Interrupt);
+    let prepared = Prepared::visible(touched)
+        .until(timeout.deadline(cx))
+        .awaiting_clients(true)
+        .masked(mask);
     match max_events(call) {
         Ok(_) => prepared.parking(wait),
         Err(_) => prepared,
@@ -124,23 +126,23 @@ fn max_events(call: &Call) -> Result<usize, Errno> {
 }
 
 pub fn wait(cx: &mut Cx, call: &Call) -> Outcome {
-    look(cx, call)
+    report_ready(cx, call)
 }
 
 pub fn pwait(cx: &mut Cx, call: &Call) -> Outcome {
-    let outcome = timed::read_mask(cx, call.word(4), call.word(5)).and_then(|_| look(cx, call));
+    let outcome = timed::read_mask(cx, call.word(4), call.word(5)).and_then(|_| report_ready(cx, call));
     timed::finish(cx, outcome)
 }
 
-fn look(cx: &mut Cx, call: &Call) -> Outcome {
-    let patience = patience(cx, call)?;
+fn report_ready(cx: &mut Cx, call: &Call) -> Outcome {
+    let timeout = timeout(cx, call)?;
     cx.model.files.lookup(call.fd(0))?;
     let max = max_events(call)?;
     check_reachable(call.word(1), max as u64 * EVENT_SIZE)?;
     let (ofd, id) = set(cx, call.fd(0))?;
     let events = epoll::collect(cx.model, cx.tid, id, max);
     if events.is_empty()
-        && let Some(wait) = timed::wait_on(cx, patience, wait_for(ofd), OnSignal::Interrupt)
+        && let Some(wait) = timed::wait_on(cx, timeout, wait_for(ofd), OnSignal::Interrupt)
     {
         return Ok(Effect::Block(wait));
     }

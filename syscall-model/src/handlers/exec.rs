@@ -1,11 +1,12 @@
 //! A new program in the same process.
 //!
-//! The kernel loads it, from a file of this machine. A program that was written or changed in the overlay
-//! has no such file and cannot be run. A script can: it is its interpreter that runs, which finds the script in the overlay.
+//! The kernel loads it, from a file of this machine; or, if it was written or changed in the overlay, from memory with the same contents. Of a script
+//! it is the interpreter that runs, which finds the script wherever it is.
 
 use crate::call::Call;
 use crate::effect::{Effect, Exec, Outcome, Prepared};
-use crate::fs::{NodeId, flush_all};
+use crate::fd::Kind;
+use crate::fs::{NodeId, data, flush_all};
 use crate::handlers::{files, paths};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
@@ -20,8 +21,11 @@ const X_OK: u32 = 1;
 const MAX_SCRIPTS: u32 = 5;
 
 /// The end of whatever the other threads of the process were doing. One that is alone has nothing that others could see, but for what it closes.
-pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
-    let is_plain = cx.model.threads.len() == 1 && !cx.model.is_single() && !cx.model.fs.has_shared_memory();
+pub fn prepare(cx: &Cx, call: &Call) -> Prepared {
+    let is_plain = cx.model.threads.len() == 1
+        && !cx.model.is_single()
+        && !cx.model.process.common.is_any()
+        && !cx.model.fs.has_shared_memory();
     if !is_plain || call.sysno != Sysno::execve {
         return Prepared::visible(vec![Touch::write(Object::Everything)]);
     }
@@ -41,13 +45,30 @@ pub fn execve(cx: &mut Cx, call: &Call) -> Outcome {
     exec(cx, libc::AT_FDCWD, &path, call.word(1), call.word(2))
 }
 
-/// Without a path (`fexecve`) it is refused: the C library then goes through `/proc/self/fd`.
+/// Without a path (`fexecve`) it is the file that a descriptor refers to.
 pub fn execveat(cx: &mut Cx, call: &Call) -> Outcome {
-    let path = cx.mem.read_path(call.word(1))?;
-    if path.is_empty() || call.int(4) != 0 {
-        return Err(Errno::ENOSYS);
+    let flags = call.int(4);
+    if flags & !(libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW) != 0 {
+        return Err(Errno::EINVAL);
     }
-    exec(cx, call.fd(0), &path, call.word(2), call.word(3))
+    let path = cx.mem.read_path(call.word(1))?;
+    let (argv, envp) = (call.word(2), call.word(3));
+    if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+        let (_, open) = cx.model.files.lookup(call.fd(0))?;
+        let is_file = matches!(open.kind, Kind::File(_));
+        let path = format!("/proc/self/fd/{}", call.fd(0)).into_bytes();
+        return match is_file {
+            true => exec(cx, libc::AT_FDCWD, &path, argv, envp),
+            false => Err(Errno::EACCES),
+        };
+    }
+    if flags & libc::AT_SYMLINK_NOFOLLOW != 0 {
+        let node = paths::find(cx, call.fd(0), &path, false)?.existing()?;
+        if cx.view().attributes(&node)?.is_symlink() {
+            return Err(Errno::ELOOP);
+        }
+    }
+    exec(cx, call.fd(0), &path, argv, envp)
 }
 
 fn exec(cx: &mut Cx, dirfd: i32, path: &[u8], argv: u64, envp: u64) -> Outcome {
@@ -83,20 +104,23 @@ fn exec(cx: &mut Cx, dirfd: i32, path: &[u8], argv: u64, envp: u64) -> Outcome {
             "a program started after chroot: the kernel would look for its interpreter and libraries elsewhere".to_owned(),
         ));
     }
-    if !matches!(node, NodeId::Host(_)) {
-        return Ok(Effect::Unsupported(
-            "the program to run was made or changed by this one, and the kernel has no file of it".to_owned(),
-        ));
-    }
+    flush_all(cx)?;
+    let contents = match &node {
+        NodeId::Host(_) => None,
+        node => {
+            let len = cx.view().attributes(node)?.size as usize;
+            Some(data::node_bytes(cx, node, None, 0, len)?)
+        }
+    };
     // The name as it was asked for, not what it links to: programs look at their own name.
     let asked = paths::find(cx, dirfd, &path, false)?;
     let path = match asked.node {
-        Some(NodeId::Host(_)) => asked.path,
+        Some(NodeId::Host(_)) if contents.is_none() => asked.path,
         _ => program.path,
     };
-    flush_all(cx)?;
     Ok(Effect::Exec(Exec {
         path,
+        contents,
         argv,
         script,
         envp,

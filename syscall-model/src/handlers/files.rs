@@ -39,19 +39,19 @@ fn prepare_open_at(cx: &Cx, dirfd: i32, path: u64, flags: i32) -> Prepared {
     Prepared::visible(touches)
 }
 
-pub fn prepare_open(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_open(cx: &Cx, call: &Call) -> Prepared {
     prepare_open_at(cx, libc::AT_FDCWD, call.word(0), call.int(1))
 }
 
-pub fn prepare_creat(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_creat(cx: &Cx, call: &Call) -> Prepared {
     prepare_open_at(cx, libc::AT_FDCWD, call.word(0), libc::O_CREAT | libc::O_TRUNC)
 }
 
-pub fn prepare_openat(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_openat(cx: &Cx, call: &Call) -> Prepared {
     prepare_open_at(cx, call.fd(0), call.word(1), call.int(2))
 }
 
-pub fn prepare_openat2(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_openat2(cx: &Cx, call: &Call) -> Prepared {
     let flags = cx.mem.read_u64(call.word(2)).unwrap_or(0) as i32;
     prepare_open_at(cx, call.fd(0), call.word(1), flags)
 }
@@ -113,6 +113,10 @@ fn open_at(cx: &mut Cx, dirfd: i32, path: u64, mut flags: i32, mode: u32) -> Out
     if flags & libc::O_CREAT != 0 && flags & libc::O_DIRECTORY != 0 {
         return Err(Errno::EINVAL);
     }
+    let has_access = flags & libc::O_ACCMODE != libc::O_RDONLY;
+    if flags & TMPFILE_BIT != 0 && !(has_access && flags & libc::O_DIRECTORY != 0) {
+        return Err(Errno::EINVAL);
+    }
     let path = cx.mem.read_path(path)?;
     cx.model.files.lowest_free(0)?;
     let creates = flags & libc::O_CREAT != 0;
@@ -146,9 +150,6 @@ fn open_at(cx: &mut Cx, dirfd: i32, path: u64, mut flags: i32, mode: u32) -> Out
 fn open_temporary(cx: &mut Cx, found: &Found, flags: i32, mode: u32) -> Outcome {
     let dir = found.existing()?;
     let attributes = cx.view().type_and_permissions(&dir)?;
-    if flags & libc::O_ACCMODE == libc::O_RDONLY {
-        return Err(Errno::EINVAL);
-    }
     if !attributes.is_dir() {
         return Err(Errno::ENOTDIR);
     }
@@ -166,7 +167,7 @@ fn create_file(cx: &mut Cx, mode: u32, place: Option<&Found>) -> Result<u64, Err
         may_change(cx, &found.dir)?;
     }
     let now = cx.file_time();
-    let mode = libc::S_IFREG | mode & 0o7777 & !cx.model.fs.umask;
+    let mode = libc::S_IFREG | mode & 0o7777 & !cx.model.fs.umask();
     let content = Content::File(FileData::default());
     let ino = cx.model.fs.create(mode, cx.owner(), now, content);
     if let Some(found) = place {
@@ -297,7 +298,7 @@ fn install_file(cx: &mut Cx, node: NodeId, class: Class, found: &Found, flags: i
     Ok(Effect::Done(i64::from(fd)))
 }
 
-pub fn prepare_close(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_close(cx: &Cx, call: &Call) -> Prepared {
     let mut touches = vec![Touch::write(Object::FdTable)];
     touches.extend(closing_touches(cx, call.fd(0)));
     let mut prepared = Prepared::visible(touches);
@@ -337,7 +338,7 @@ pub fn close(cx: &mut Cx, call: &Call) -> Outcome {
     Effect::ok()
 }
 
-pub fn prepare_lseek(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_lseek(cx: &Cx, call: &Call) -> Prepared {
     match cx.model.files.lookup(call.fd(0)) {
         Err(_) => Prepared::visible(vec![Touch::read(Object::FdTable)]),
         Ok((ofd, description)) => {

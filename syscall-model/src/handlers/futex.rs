@@ -13,7 +13,7 @@ use libc::{FUTEX_OWNER_DIED, FUTEX_TID_MASK, FUTEX_WAITERS};
 use syscalls::Errno;
 
 /// Every futex operation touches its word, and those with two words both.
-pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare(cx: &Cx, call: &Call) -> Prepared {
     let mut touches = vec![Touch::write(Object::Memory(call.word(0)))];
     if has_second_word(operation(call)) {
         touches.push(Touch::write(Object::Memory(call.word(4))));
@@ -29,7 +29,7 @@ fn join(model: &Model, call: &Call) -> Option<Wait> {
         return None;
     }
     let joined = model.threads.get(&call.uint(2))?;
-    (joined.clear_tid == call.word(0)).then_some(Wait {
+    (joined.on_exit.clear_tid == call.word(0)).then_some(Wait {
         on: WaitFor::Exit(joined.tid),
         deadline: None,
         on_signal: OnSignal::Restart,

@@ -67,14 +67,14 @@ pub fn getsid(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 /// With other processes about, who is in which group decides who gets a signal.
-pub fn prepare_group(cx: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_group(cx: &Cx, _: &Call) -> Prepared {
     if cx.model.is_single() {
         return Prepared::invisible();
     }
     Prepared::visible(vec![Touch::write(Object::Everything)])
 }
 
-pub fn prepare_parent(cx: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_parent(cx: &Cx, _: &Call) -> Prepared {
     if cx.model.is_single() {
         return Prepared::invisible();
     }
@@ -97,7 +97,7 @@ pub fn setpgid(cx: &mut Cx, call: &Call) -> Outcome {
         if process.session != own.session {
             return Err(Errno::EPERM);
         }
-        if process.execed {
+        if process.program.execed {
             return Err(Errno::EACCES);
         }
     }
@@ -137,29 +137,29 @@ pub fn setsid(cx: &mut Cx, _: &Call) -> Outcome {
 }
 
 pub fn getuid(cx: &mut Cx, _: &Call) -> Outcome {
-    done(cx.model.process.user.real)
+    done(cx.model.process.owner.user.real)
 }
 
 pub fn geteuid(cx: &mut Cx, _: &Call) -> Outcome {
-    done(cx.model.process.user.effective)
+    done(cx.model.process.owner.user.effective)
 }
 
 pub fn getgid(cx: &mut Cx, _: &Call) -> Outcome {
-    done(cx.model.process.group_ids.real)
+    done(cx.model.process.owner.group.real)
 }
 
 pub fn getegid(cx: &mut Cx, _: &Call) -> Outcome {
-    done(cx.model.process.group_ids.effective)
+    done(cx.model.process.owner.group.effective)
 }
 
 type Select = fn(&mut Process) -> &mut Ids;
-const USER: Select = |process| &mut process.user;
-const GROUP: Select = |process| &mut process.group_ids;
+const USER: Select = |process| &mut process.owner.user;
+const GROUP: Select = |process| &mut process.owner.group;
 /// -1: leave as it is.
 const KEEP: u32 = u32::MAX;
 
 pub(super) fn is_root(cx: &Cx) -> bool {
-    cx.model.process.user.effective == 0
+    cx.model.process.owner.user.effective == 0
 }
 
 fn set_ids(cx: &mut Cx, select: Select, wanted: [u32; 3]) -> Outcome {
@@ -246,16 +246,16 @@ pub fn getresgid(cx: &mut Cx, call: &Call) -> Outcome {
 /// Returns the id before, and no error ever. The file-system id follows the effective one, which is all
 /// that an id outside the process's own could not be.
 pub fn setfsuid(cx: &mut Cx, _: &Call) -> Outcome {
-    done(cx.model.process.user.effective)
+    done(cx.model.process.owner.user.effective)
 }
 
 pub fn setfsgid(cx: &mut Cx, _: &Call) -> Outcome {
-    done(cx.model.process.group_ids.effective)
+    done(cx.model.process.owner.group.effective)
 }
 
 pub fn getgroups(cx: &mut Cx, call: &Call) -> Outcome {
     let size = call.int(0);
-    let groups = cx.model.process.groups.clone();
+    let groups = cx.model.process.owner.groups.clone();
     if size < 0 || (size != 0 && (size as usize) < groups.len()) {
         return Err(Errno::EINVAL);
     }
@@ -283,7 +283,7 @@ pub fn setgroups(cx: &mut Cx, call: &Call) -> Outcome {
     }
     // In order, as the kernel keeps them.
     groups.sort_unstable();
-    cx.model.process.groups = groups;
+    cx.model.process.owner.groups = groups;
     Effect::ok()
 }
 

@@ -113,7 +113,7 @@ impl Buffers {
     }
 }
 
-fn prepare(cx: &mut Cx, call: &Call, writes: bool, positional: bool) -> Prepared {
+fn prepare(cx: &Cx, call: &Call, writes: bool, positional: bool) -> Prepared {
     let Ok((ofd, description)) = cx.model.files.lookup(call.fd(0)) else {
         return Prepared::visible(vec![Touch::read(Object::FdTable)]);
     };
@@ -129,28 +129,30 @@ fn prepare(cx: &mut Cx, call: &Call, writes: bool, positional: bool) -> Prepared
         && !positional
         && let Ok(buffers) = buffers(cx, call)
     {
+        // Of `vmsplice` only the call's own flag counts.
+        let may_wait = call.sysno == Sysno::vmsplice || !description.nonblocking();
         return if writes {
-            channels::prepare_write(cx, ofd, buffers.all())
+            channels::prepare_write(cx, ofd, buffers.all(), may_wait)
         } else {
-            channels::prepare_read(cx, ofd, buffers.all())
+            channels::prepare_read(cx, ofd, buffers.all(), may_wait)
         };
     }
     Prepared::visible(touches(cx.model, ofd, writes, positional))
 }
 
-pub fn prepare_read(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_read(cx: &Cx, call: &Call) -> Prepared {
     prepare(cx, call, false, false)
 }
 
-pub fn prepare_pread(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_pread(cx: &Cx, call: &Call) -> Prepared {
     prepare(cx, call, false, true)
 }
 
-pub fn prepare_write(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_write(cx: &Cx, call: &Call) -> Prepared {
     prepare(cx, call, true, false)
 }
 
-pub fn prepare_pwrite(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_pwrite(cx: &Cx, call: &Call) -> Prepared {
     prepare(cx, call, true, true)
 }
 
@@ -170,7 +172,7 @@ pub(super) fn read_into(
         return channels::read(cx, ofd, buffers);
     }
     let is_file = matches!(description.kind, Kind::File(_));
-    let before = standing(cx, ofd);
+    let before = position(cx, ofd);
     let bytes = read_some(cx, ofd, total, offset)?;
     if !is_file {
         channels::io::scatter(cx.mem, buffers, 0, &bytes)?;
@@ -226,7 +228,7 @@ pub(super) fn write_from(
 }
 
 /// Where a description stands.
-fn standing(cx: &Cx, ofd: OfdId) -> u64 {
+fn position(cx: &Cx, ofd: OfdId) -> u64 {
     match cx.model.files.get(ofd).map(|description| &description.kind) {
         Some(Kind::File(file)) => file.offset,
         _ => 0,
@@ -270,26 +272,32 @@ fn offset_argument(value: u64) -> Result<Option<u64>, Errno> {
     Ok(Some(value))
 }
 
+/// `read`, `write` and their kin: between one buffer and the file, at `offset` or where the description stands.
+fn move_one(cx: &mut Cx, call: &Call, writes: bool, offset: Option<u64>) -> Outcome {
+    check_usable(cx, call.fd(0), writes, offset.is_some())?;
+    let buffer = [(call.word(1), count(call, 2)?)];
+    match writes {
+        true => write_from(cx, call.fd(0), &buffer, offset, false),
+        false => read_into(cx, call.fd(0), &buffer, offset, false),
+    }
+}
+
 pub fn read(cx: &mut Cx, call: &Call) -> Outcome {
-    check_usable(cx, call.fd(0), false, false)?;
-    read_into(cx, call.fd(0), &[(call.word(1), count(call, 2)?)], None, false)
+    move_one(cx, call, false, None)
 }
 
 pub fn pread64(cx: &mut Cx, call: &Call) -> Outcome {
     let offset = offset_argument(call.word(3))?;
-    check_usable(cx, call.fd(0), false, true)?;
-    read_into(cx, call.fd(0), &[(call.word(1), count(call, 2)?)], offset, false)
+    move_one(cx, call, false, offset)
 }
 
 pub fn write(cx: &mut Cx, call: &Call) -> Outcome {
-    check_usable(cx, call.fd(0), true, false)?;
-    write_from(cx, call.fd(0), &[(call.word(1), count(call, 2)?)], None, false)
+    move_one(cx, call, true, None)
 }
 
 pub fn pwrite64(cx: &mut Cx, call: &Call) -> Outcome {
     let offset = offset_argument(call.word(3))?;
-    check_usable(cx, call.fd(0), true, true)?;
-    write_from(cx, call.fd(0), &[(call.word(1), count(call, 2)?)], offset, false)
+    move_one(cx, call, true, offset)
 }
 
 fn count(call: &Call, i: usize) -> Result<usize, Errno> {
@@ -329,42 +337,33 @@ fn check_usable(cx: &Cx, fd: i32, writes: bool, positional: bool) -> Result<(), 
     }
 }
 
-pub fn readv(cx: &mut Cx, call: &Call) -> Outcome {
-    check_usable(cx, call.fd(0), false, false)?;
+/// `readv`, `writev` and their kin: between a list of buffers and the file, at `offset` or where the description stands.
+fn move_list(cx: &mut Cx, call: &Call, writes: bool, offset: Option<u64>) -> Outcome {
+    check_usable(cx, call.fd(0), writes, offset.is_some())?;
     let buffers = cx.mem.read_iovec(call.word(1), call.word(2))?;
-    if channels::io::total(&buffers) == 0 {
-        return Effect::ok();
+    match writes {
+        _ if channels::io::total(&buffers) == 0 => Effect::ok(),
+        true => write_from(cx, call.fd(0), &buffers, offset, false),
+        false => read_into(cx, call.fd(0), &buffers, offset, false),
     }
-    read_into(cx, call.fd(0), &buffers, None, false)
+}
+
+pub fn readv(cx: &mut Cx, call: &Call) -> Outcome {
+    move_list(cx, call, false, None)
 }
 
 pub fn writev(cx: &mut Cx, call: &Call) -> Outcome {
-    check_usable(cx, call.fd(0), true, false)?;
-    let buffers = cx.mem.read_iovec(call.word(1), call.word(2))?;
-    if channels::io::total(&buffers) == 0 {
-        return Effect::ok();
-    }
-    write_from(cx, call.fd(0), &buffers, None, false)
+    move_list(cx, call, true, None)
 }
 
 pub fn preadv(cx: &mut Cx, call: &Call) -> Outcome {
     let offset = offset_argument(call.word(3))?;
-    check_usable(cx, call.fd(0), false, true)?;
-    let buffers = cx.mem.read_iovec(call.word(1), call.word(2))?;
-    if channels::io::total(&buffers) == 0 {
-        return Effect::ok();
-    }
-    read_into(cx, call.fd(0), &buffers, offset, false)
+    move_list(cx, call, false, offset)
 }
 
 pub fn pwritev(cx: &mut Cx, call: &Call) -> Outcome {
     let offset = offset_argument(call.word(3))?;
-    check_usable(cx, call.fd(0), true, true)?;
-    let buffers = cx.mem.read_iovec(call.word(1), call.word(2))?;
-    if channels::io::total(&buffers) == 0 {
-        return Effect::ok();
-    }
-    write_from(cx, call.fd(0), &buffers, offset, false)
+    move_list(cx, call, true, offset)
 }
 
 const RWF_KNOWN: i32 =

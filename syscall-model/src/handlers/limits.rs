@@ -36,7 +36,7 @@ fn set(cx: &mut Cx, resource: usize, limit: Limit) -> Result<(), Errno> {
     if limit.soft > limit.hard {
         return Err(Errno::EINVAL);
     }
-    let current = &mut cx.model.process.limits[resource];
+    let current = &mut cx.model.process.limits.of[resource];
     if limit.hard > current.hard {
         return Err(Errno::EPERM);
     }
@@ -48,7 +48,7 @@ fn set(cx: &mut Cx, resource: usize, limit: Limit) -> Result<(), Errno> {
 }
 
 pub fn getrlimit(cx: &mut Cx, call: &Call) -> Outcome {
-    let limit = cx.model.process.limits[resource(call.uint(0))?];
+    let limit = cx.model.process.limits.of[resource(call.uint(0))?];
     write_limit(cx, call.word(1), limit)?;
     Effect::ok()
 }
@@ -71,7 +71,7 @@ pub fn prlimit64(cx: &mut Cx, call: &Call) -> Outcome {
         return Err(Errno::ESRCH);
     }
     let resource = resource(call.uint(1))?;
-    let before = cx.model.process.limits[resource];
+    let before = cx.model.process.limits.of[resource];
     if let Some(limit) = limit {
         set(cx, resource, limit)?;
     }

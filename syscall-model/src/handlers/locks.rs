@@ -71,7 +71,7 @@ fn flock_request(cx: &Cx, call: &Call) -> Result<LockRequest, Errno> {
     })
 }
 
-pub fn prepare_flock(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_flock(cx: &Cx, call: &Call) -> Prepared {
     let blocking = matches!(call.int(1), libc::LOCK_SH | libc::LOCK_EX);
     let wait = flock_request(cx, call).ok().filter(|_| blocking).map(wait);
     Prepared::visible(touches(cx, call.fd(0))).waiting(wait)
@@ -197,7 +197,7 @@ fn record_request(cx: &Cx, call: &Call) -> Result<(LockRequest, i32), Errno> {
     Ok((request, kind))
 }
 
-pub fn prepare_record(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_record(cx: &Cx, call: &Call) -> Prepared {
     let blocking = matches!(call.int(1), libc::F_SETLKW | libc::F_OFD_SETLKW);
     let wait = record_request(cx, call)
         .ok()

@@ -6,21 +6,21 @@ use crate::channels;
 use crate::effect::{Effect, MapFile, MapSource, Outcome, Prepared};
 use crate::fd::Kind;
 use crate::fs::{Class, Content, FileData, NodeId, OpenFile, SharedMapping, data, shared};
-use crate::handlers::{attributes, identity};
+use crate::handlers::{attributes, identity, remap};
+use crate::memory::PAGE;
 use crate::model::Cx;
 use crate::object::{Object, Touch};
 use std::os::unix::ffi::OsStrExt;
 use syscalls::Errno;
 
-const PAGE: u64 = 4096;
 const MAP_TYPE: i32 = 0x0f;
 /// The first address that is no program's (`TASK_SIZE`).
-const BEYOND: u64 = 0x7fff_ffff_f000;
+pub(super) const BEYOND: u64 = 0x7fff_ffff_f000;
 /// What lies below is root's (`vm.mmap_min_addr`), lest a null pointer of the kernel's point there.
 const LOWEST: u64 = 0x1_0000;
 
 /// Anonymous memory is nobody else's business; a mapped file is read.
-pub fn prepare_mmap(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_mmap(cx: &Cx, call: &Call) -> Prepared {
     if call.int(3) & libc::MAP_ANONYMOUS != 0 {
         return Prepared::invisible();
     }
@@ -59,11 +59,7 @@ fn shared_anonymous(cx: &mut Cx, call: &Call) -> Result<Effect, Errno> {
         offset: 0,
         source: MapSource::Bytes(Vec::new()),
     };
-    if is_free(cx, map.addr, len) {
-        // As the kernel: where it is wanted, if that can be had.
-        map.flags |= libc::MAP_FIXED_NOREPLACE;
-    }
-    note_shared(cx, &node, &mut map, true, true);
+    note_shared(cx, (&node, b"/dev/zero (deleted)"), &mut map, true, true);
     Ok(Effect::MapFile(map))
 }
 
@@ -168,37 +164,41 @@ pub fn mmap(cx: &mut Cx, call: &Call) -> Outcome {
         offset,
         source,
     };
-    if shared && let Some(why) = share(cx, &file, &mut map, writable) {
-        return Ok(Effect::Unsupported(why));
+    if shared {
+        note_shared(cx, (&file.node, &file.path), &mut map, writable, false);
     }
     Ok(Effect::MapFile(map))
 }
 
-/// Notes a shared mapping at an address that is known beforehand; why that cannot be done, if it cannot.
-fn share(cx: &mut Cx, file: &OpenFile, map: &mut MapFile, writable: bool) -> Option<String> {
-    let key = cx.model.fs.key(&file.node)?;
-    if writable && cx.model.fs.mapped_writable(key, map.offset, map.len) {
-        return Some(format!(
-            "a second writable shared mapping of the same part of {}",
-            String::from_utf8_lossy(&file.path)
-        ));
-    }
-    note_shared(cx, &file.node, map, writable, false);
-    None
-}
-
-pub(super) fn note_shared(cx: &mut Cx, node: &NodeId, map: &mut MapFile, writable: bool, anonymous: bool) {
+/// Notes a shared mapping at an address that is known beforehand.
+pub(super) fn note_shared(
+    cx: &mut Cx,
+    (node, name): (&NodeId, &[u8]),
+    map: &mut MapFile,
+    writable: bool,
+    anonymous: bool,
+) {
     if map.flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) == 0 {
-        map.addr = cx.model.fs.choose_address(map.len);
+        // As the kernel: where it is wanted, if that can be had.
+        let wanted = map.addr & !(PAGE - 1);
+        map.addr = match is_free(cx, wanted, map.len) {
+            true => wanted,
+            false => cx.model.fs.choose_address(map.len),
+        };
         map.flags |= libc::MAP_FIXED_NOREPLACE;
     }
     // Most programs that map more than there is never store to it; a file needs no reserve of memory.
     map.flags |= libc::MAP_NORESERVE;
+    let fs = &cx.model.fs;
+    let key = fs.key(node);
+    let asleep = key.is_some_and(|key| fs.is_aliased(key, map.offset, map.len, writable));
     cx.model.fs.add_mapping(SharedMapping {
         addr: map.addr,
+        asleep,
         len: map.len.next_multiple_of(PAGE),
         offset: map.offset,
         node: node.clone(),
+        name: name.into(),
         writable,
         anonymous,
         prot: map.prot,
@@ -246,7 +246,7 @@ pub fn msync(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 /// Is this a place for memory, and is nothing there?
-fn is_free(cx: &Cx, start: u64, len: u64) -> bool {
+pub(super) fn is_free(cx: &Cx, start: u64, len: u64) -> bool {
     let mut byte = [0];
     start >= LOWEST
         && start.is_multiple_of(PAGE)
@@ -268,7 +268,7 @@ pub(super) fn is_mapped(cx: &Cx, start: u64, end: u64) -> bool {
 }
 
 /// Only mappings of files that are kept in step with them are anybody else's business.
-pub fn prepare_shared(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_shared(cx: &Cx, call: &Call) -> Prepared {
     if !cx.model.fs.shared_in(call.word(0), call.word(1)) {
         return Prepared::invisible();
     }
@@ -309,16 +309,8 @@ pub fn mremap(cx: &mut Cx, call: &Call) -> Outcome {
     if flags & !known != 0 || !start.is_multiple_of(PAGE) {
         return Err(Errno::EINVAL);
     }
-    // Memory that only children would share is private as long as there are none, and from then on cannot be shared any more.
-    if cx.model.is_childless() && cx.model.fs.is_anonymous_only(start, len.max(1)) {
-        cx.model.process.lost_sharing = true;
-        cx.model.fs.forget_shared(start, len.max(1));
-        return Ok(Effect::Kernel);
-    }
-    if cx.model.fs.shared_in(call.word(0), call.word(1).max(1)) {
-        return Ok(Effect::Unsupported(
-            "resizing or moving a shared mapping of a file".to_owned(),
-        ));
+    if cx.model.fs.shared_in(start, len.max(1)) {
+        return remap::shared_memory(cx, call);
     }
     Ok(Effect::Kernel)
 }

@@ -4,18 +4,16 @@
 use crate::call::Call;
 use crate::effect::{Effect, Outcome};
 use crate::handlers::mapping;
+use crate::memory::PAGE;
 use crate::memory::{GuestMemoryExt, check_reachable};
 use crate::model::Cx;
 use syscalls::{Errno, Sysno};
-
-const PAGE: u64 = 4096;
 
 /// `madvise(addr, len, advice)`. Advice that changes what a fork copies would tear holes into snapshots;
 /// advice that merges, poisons or offlines pages is not a program's to give here. `EINVAL` is what a kernel
 /// built without the feature says.
 pub fn madvise(cx: &mut Cx, call: &Call) -> Outcome {
     const MADV_COLLAPSE: i32 = 25;
-    const PAGE: u64 = 4096;
     let is_sound = call.word(0).is_multiple_of(PAGE)
         && call
             .word(1)

@@ -1,25 +1,25 @@
-//! Sending and receiving on sockets: `sendto`, `recvfrom`, `sendmsg`, `recvmsg`, `sendmmsg`, `recvmmsg`.
+//! Sending on sockets: `sendto`, `sendmsg`, `sendmmsg`, and what receiving has in common with it. Receiving is in `receive`.
 
-use super::accept::await_clients;
-use super::control_messages::{self as control, Control};
-use super::sockets::{
-    connect_to, destination, encoded, object, reached_by_connect, read_address, socket_of, write_address,
-};
+mod receive;
+
+pub use receive::{prepare_receive, recvfrom, recvmmsg, recvmsg};
+
+use super::connect::{connect_to, reached_by_connect};
+use super::control_messages as control;
+use super::sockets::{destination, object, read_address, socket_of};
 use crate::call::Call;
 use crate::channels::io::{self, blocking};
-use crate::channels::socket::{self, Link, Received, Socket, Style};
+use crate::channels::socket::{self, Socket, Style};
 use crate::channels::{ChannelId, Use, named, netlink, touches};
 use crate::clock::Nanos;
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::OfdId;
 use crate::memory::{GuestMemoryExt, check_reachable};
 use crate::model::Cx;
-use crate::net::observe::Observation;
-use crate::net::{Endpoint, interfaces};
+use crate::net::Endpoint;
 use crate::object::{Object, Touch};
 use crate::signals::Signals;
-use crate::wait::{Wait, Wake};
-use std::net::IpAddr;
+use crate::wait::Wait;
 use syscalls::{Errno, Sysno};
 
 const MSGHDR_SIZE: usize = 56;
@@ -101,18 +101,18 @@ fn check_flags(call: &Call) -> Result<(), Errno> {
     }
 }
 
-fn prepare(cx: &mut Cx, call: &Call, how: Use, wait: impl Fn(OfdId, Option<Nanos>) -> Wait) -> Prepared {
+fn prepare(cx: &Cx, call: &Call, how: Use, wait: impl Fn(OfdId, Option<Nanos>) -> Wait) -> Prepared {
     let Ok((ofd, id)) = socket_of(cx, call.fd(0)) else {
         return Prepared::visible(vec![Touch::read(Object::FdTable)]);
     };
-    let serves = cx.model.channels.sockets.get(&id).is_some_and(|s| s.serves);
-    if serves && how == Use::Read {
-        await_clients(cx);
-    }
+    let serves = cx.model.channels.sockets.get(&id).is_some_and(Socket::serves);
     let deadline = io::socket_deadline(cx.model, ofd, how == Use::Read);
-    cx.thread().deadline = deadline;
-    // What is never there is not waited for.
-    let at_once = libc::MSG_DONTWAIT | libc::MSG_OOB | libc::MSG_ERRQUEUE;
+    // What is never there is not waited for. Of errors only the Internet's sockets have a queue.
+    let is_inet = cx.model.channels.sockets.get(&id).is_some_and(Socket::is_inet);
+    let at_once = match is_inet {
+        true => libc::MSG_DONTWAIT | libc::MSG_OOB | libc::MSG_ERRQUEUE,
+        false => libc::MSG_DONTWAIT | libc::MSG_OOB,
+    };
     let has_place = match call.sysno {
         Sysno::sendto | Sysno::recvfrom => io::reachable(&Header::plain(call).iov),
         _ => Header::read(cx, call.word(1)).is_ok(),
@@ -130,10 +130,13 @@ fn prepare(cx: &mut Cx, call: &Call, how: Use, wait: impl Fn(OfdId, Option<Nanos
         // Descriptors may come along; a netlink socket gets its number when it first sends, if it has none.
         touched.push(Touch::write(Object::FdTable));
     }
-    Prepared::visible(touched).waiting(waits.then(|| wait(ofd, deadline)))
+    Prepared::visible(touched)
+        .waiting(waits.then(|| wait(ofd, deadline)))
+        .until(deadline)
+        .awaiting_clients(serves && how == Use::Read)
 }
 
-pub fn prepare_send(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_send(cx: &Cx, call: &Call) -> Prepared {
     let mut prepared = prepare(cx, call, Use::Write, |ofd, deadline| {
         io::room_wait(ofd, 1, deadline)
     });
@@ -165,39 +168,10 @@ fn gone_on_from(cx: &Cx, fd: i32, id: ChannelId, header: &Header) -> Option<Touc
     }
     let to = match check_destination(cx, fd, header).ok()? {
         Some(to) => to,
-        None => socket.remote.clone()?,
+        None => socket.remote_name().cloned()?,
     };
     let (other, _) = named::heard_by_another(cx.model, id, &to.destination())?;
     Some(Touch::write(Object::Channel(other.0)))
-}
-
-pub fn prepare_receive(cx: &mut Cx, call: &Call) -> Prepared {
-    let mut prepared = prepare(cx, call, Use::Read, io::read_wait);
-    if let Ok((_, id)) = socket_of(cx, call.fd(0)) {
-        let may_fail = prepared.wait.is_none();
-        prepared.observes = receives(cx, call, id, may_fail);
-    }
-    prepared
-}
-
-/// What a receive can tell of arrivals.
-fn receives(cx: &Cx, call: &Call, socket: ChannelId, may_fail: bool) -> Option<Observation> {
-    let header = match call.sysno {
-        Sysno::recvfrom => Ok(Header::plain(call)),
-        _ => Header::read(cx, call.word(1)),
-    };
-    let max = io::total(&header.ok()?.iov);
-    Some(Observation::Receive {
-        socket,
-        max,
-        least: least(cx, socket, max, flags(call)),
-        may_fail,
-        peeks: flags(call) & libc::MSG_PEEK != 0,
-        datagrams: match call.sysno {
-            Sysno::recvmmsg => call.uint(2).min(MAX_MESSAGES),
-            _ => 1,
-        },
-    })
 }
 
 /// `sendto(fd, buf, len, flags, addr, addrlen)`.
@@ -217,7 +191,7 @@ pub fn sendmsg(cx: &mut Cx, call: &Call) -> Outcome {
 fn send(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
     let (ofd, id) = socket_of(cx, fd)?;
     // A call that waits has connected already: something went out before there was no more room.
-    if flags & libc::MSG_FASTOPEN != 0 && cx.thread().progress == 0 {
+    if flags & libc::MSG_FASTOPEN != 0 && cx.thread().call.progress == 0 {
         connect_first(cx, fd, header)?;
     }
     let socket = object(cx, fd)?;
@@ -245,13 +219,13 @@ fn send(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
         Ok(data) => data,
         Err(fault) => return Err(io::refusal(cx.model, ofd, 0).unwrap_or(fault)),
     };
-    let before = cx.thread().progress as usize;
+    let before = cx.thread().call.progress as usize;
     // What went out already took the descriptors with it.
     let rights = match before {
         0 => control::read_rights(cx, header.control, header.control_len)?,
         _ => Vec::new(),
     };
-    if !rights.is_empty() && matches!(object(cx, fd)?.link, Link::Peer(_)) {
+    if !rights.is_empty() && object(cx, fd)?.remote().is_some() {
         return Ok(Effect::Unsupported(
             "it sends descriptors (SCM_RIGHTS) to a peer, which is another process: the program has none that the kernel knows".to_owned(),
         ));
@@ -259,9 +233,11 @@ fn send(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
     let rest = data.get(before..).unwrap_or_default();
     let sent = match to {
         Some(to) => named::send_datagram(cx.model, id, to, rest),
+        None if before > 0 => socket::resumed(cx.model, id, |model| socket::send(model, id, rest, &rights)),
         None => socket::send(cx.model, id, rest, &rights),
     };
-    if sent == Err(Errno::EPIPE) && flags & libc::MSG_NOSIGNAL == 0 && io::is_stream(cx.model, id) {
+    let tells = before == 0 && flags & libc::MSG_NOSIGNAL == 0;
+    if sent == Err(Errno::EPIPE) && tells && io::is_stream(cx.model, id) {
         Signals::raise(cx.model, cx.tid, libc::SIGPIPE);
     }
     let may_wait = blocking(cx.model, ofd) && flags & libc::MSG_DONTWAIT == 0;
@@ -277,8 +253,11 @@ fn connect_first(cx: &mut Cx, fd: i32, header: &Header) -> Result<(), Errno> {
     }
     let named = header.name != 0 && header.name_len != 0;
     if !named {
-        let connected = socket.link != Link::Unconnected;
-        return Err(if connected { Errno::EISCONN } else { Errno::EINVAL });
+        return Err(if socket.is_connected() {
+            Errno::EISCONN
+        } else {
+            Errno::EINVAL
+        });
     }
     let raw = read_address(cx, header.name, u64::from(header.name_len))?;
     if raw.starts_with(&(libc::AF_UNSPEC as u16).to_le_bytes()) {
@@ -302,10 +281,10 @@ fn check_destination(cx: &Cx, fd: i32, header: &Header) -> Result<Option<Endpoin
     if netlink::is_netlink(socket) {
         return Ok(None);
     }
-    match (socket.style, &socket.link) {
+    match (socket.style, socket.is_connected()) {
         // TCP looks at no address at all.
         (Style::Stream, _) if socket.is_inet() => Ok(None),
-        (Style::Stream, Link::Unconnected) => Err(Errno::EOPNOTSUPP),
+        (Style::Stream, false) => Err(Errno::EOPNOTSUPP),
         (Style::Stream, _) => Err(Errno::EISCONN),
         // The kernel ignores the address of a sequenced packet.
         (Style::SeqPacket, _) => Ok(None),
@@ -333,179 +312,6 @@ fn check_destination(cx: &Cx, fd: i32, header: &Header) -> Result<Option<Endpoin
     }
 }
 
-/// `recvfrom(fd, buf, len, flags, addr, addrlen)`.
-pub fn recvfrom(cx: &mut Cx, call: &Call) -> Outcome {
-    check_reachable(call.word(1), call.word(2).min(io::MAX_TRANSFER as u64))?;
-    let header = Header {
-        name: call.word(4),
-        name_len_at: call.word(5),
-        ..Header::plain(call)
-    };
-    receive(cx, call.fd(0), &header, flags(call))
-}
-
-/// Only a datagram says where it comes from, if its sender has a name.
-fn sender(cx: &Cx, fd: i32, from: Option<&Endpoint>) -> Result<Vec<u8>, Errno> {
-    let socket = object(cx, fd)?;
-    Ok(match socket.style {
-        Style::Datagram => encoded(from, socket.family),
-        _ => Vec::new(),
-    })
-}
-
-/// `recvmsg(fd, msg, flags)`.
-pub fn recvmsg(cx: &mut Cx, call: &Call) -> Outcome {
-    check_flags(call)?;
-    socket_of(cx, call.fd(0))?;
-    let header = Header::read(cx, call.word(1))?;
-    receive(cx, call.fd(0), &header, flags(call))
-}
-
-fn receive(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
-    let (ofd, id) = socket_of(cx, fd)?;
-    let socket = object(cx, fd)?;
-    // There is never any urgent data; datagrams of the Internet do not know what that is.
-    if flags & libc::MSG_OOB != 0 {
-        match (socket.style, socket.is_inet(), &socket.link) {
-            (Style::Datagram, true, _) => {}
-            (Style::Stream, true, _) if socket.listening.is_some() => return Err(Errno::ENOTCONN),
-            (Style::Stream, ..) => return Err(Errno::EINVAL),
-            (Style::SeqPacket, _, Link::Unconnected) => return Err(Errno::ENOTCONN),
-            _ => return Err(Errno::EOPNOTSUPP),
-        }
-    }
-    if flags & libc::MSG_ERRQUEUE != 0 {
-        return Err(Errno::EAGAIN);
-    }
-    let before = cx.thread().progress as usize;
-    let got = match try_receive(cx, ofd, id, &header.iov, flags)? {
-        Ok(got) => got,
-        Err(wait) => return Ok(Effect::Block(wait)),
-    };
-    let count = before + got.data.len();
-    let record = !io::is_stream(cx.model, id);
-    let result = if record && flags & libc::MSG_TRUNC != 0 {
-        got.full_len
-    } else {
-        count
-    };
-    if header.name != 0 {
-        let from = sender(cx, fd, got.from.as_ref())?;
-        write_address(cx, &from, header.name, header.name_len_at)?;
-    }
-    if header.at != 0 {
-        let mut told = flags & libc::MSG_CMSG_CLOEXEC;
-        if record && got.full_len > got.data.len() {
-            told |= libc::MSG_TRUNC;
-        }
-        tell(cx, fd, header, got.rights, told)?;
-    } else {
-        for right in got.rights {
-            cx.model.release(right);
-        }
-    }
-    Ok(Effect::Done(result as i64))
-}
-
-/// One more try; the inner `Err` is what to wait for. What it gets is in the guest's buffers already.
-fn try_receive(
-    cx: &mut Cx,
-    ofd: OfdId,
-    id: ChannelId,
-    iov: &[(u64, usize)],
-    flags: i32,
-) -> Result<Result<Received, Wait>, Errno> {
-    let before = cx.thread().progress as usize;
-    let max = io::total(iov) - before;
-    let peek = flags & libc::MSG_PEEK != 0;
-    let may_wait = blocking(cx.model, ofd) && flags & libc::MSG_DONTWAIT == 0 && cx.wake != Wake::TimedOut;
-    let wait = io::read_wait(ofd, cx.thread().deadline);
-    let got = match socket::receive(cx.model, id, max, peek) {
-        Err(Errno::EAGAIN) if may_wait => return Ok(Err(wait)),
-        // The bytes that came before the error are what the caller hears of.
-        Err(_) if before > 0 => Received::default(),
-        Ok(got) if got.end && !may_wait && !io::connection_based(cx.model, id) => return Err(Errno::EAGAIN),
-        other => other?,
-    };
-    // TCP throws away what is asked for so.
-    let is_dropped = flags & libc::MSG_TRUNC != 0
-        && cx
-            .model
-            .channels
-            .sockets
-            .get(&id)
-            .is_some_and(|s| s.is_inet() && s.style == Style::Stream);
-    let scattered = match is_dropped {
-        true => Ok(()),
-        false => io::scatter(cx.mem, iov, before, &got.data),
-    };
-    if let Err(fault) = scattered {
-        for right in got.rights {
-            cx.model.release(right);
-        }
-        return Err(fault);
-    }
-    let count = before + got.data.len();
-    let more =
-        may_wait && !peek && !got.end && got.rights.is_empty() && count < least(cx, id, before + max, flags);
-    if more {
-        cx.thread().progress = count as u64;
-        return Ok(Err(wait));
-    }
-    Ok(Ok(got))
-}
-
-/// How many bytes a stream must have before a receive returns.
-fn least(cx: &Cx, id: ChannelId, max: usize, flags: i32) -> usize {
-    match cx.model.channels.sockets.get(&id) {
-        Some(socket) if socket.style == Style::Stream => match flags & libc::MSG_WAITALL {
-            0 => socket.options.receive_low_water.min(max),
-            _ => max,
-        },
-        _ => 0,
-    }
-}
-
-/// `IP_PKTINFO`: at which address and interface a datagram came in. Servers that listen everywhere answer from there.
-fn arrived_at(socket: &Socket) -> Option<(i32, i32, Vec<u8>)> {
-    let is_on = |level, option| {
-        let value = socket.options.plain.get(&(level, option));
-        value.is_some_and(|value| value.iter().any(|&byte| byte != 0))
-    };
-    let Some(Endpoint::Udp(here)) = socket.name.clone().map(Endpoint::destination) else {
-        return None;
-    };
-    match here.ip() {
-        IpAddr::V4(ip) if is_on(libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-            let body = [&interfaces::INDEX.to_le_bytes()[..], &ip.octets(), &ip.octets()].concat();
-            Some((libc::IPPROTO_IP, libc::IP_PKTINFO, body))
-        }
-        IpAddr::V6(ip) if is_on(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) => {
-            let body = [&ip.octets()[..], &interfaces::INDEX.to_le_bytes()].concat();
-            Some((libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, body))
-        }
-        _ => None,
-    }
-}
-
-/// Fills in what `recvmsg` returns in the header.
-fn tell(cx: &mut Cx, fd: i32, header: &Header, rights: Vec<OfdId>, mut flags: i32) -> Result<(), Errno> {
-    let mut out = Control::new(header.control, header.control_len);
-    if object(cx, fd)?.options.pass_credentials {
-        out.credentials(cx)?;
-    }
-    if let Some((level, kind, body)) = arrived_at(object(cx, fd)?) {
-        out.put(cx, level, kind, &body)?;
-    }
-    out.rights(cx, rights, flags & libc::MSG_CMSG_CLOEXEC != 0)?;
-    if out.truncated {
-        flags |= libc::MSG_CTRUNC;
-    }
-    cx.mem.write_u64(header.at.wrapping_add(40), out.written as u64)?;
-    cx.mem.write_u32(header.at.wrapping_add(48), flags as u32)?;
-    Ok(())
-}
-
 /// `sendmmsg(fd, messages, count, flags)`.
 pub fn sendmmsg(cx: &mut Cx, call: &Call) -> Outcome {
     many(cx, call, |cx, header, _| {
@@ -513,27 +319,12 @@ pub fn sendmmsg(cx: &mut Cx, call: &Call) -> Outcome {
     })
 }
 
-/// `recvmmsg(fd, messages, count, flags, timeout)`. Its timeout is looked at only when a message has come, as
-/// in the kernel; the virtual clock does not move between two messages, so it never ends the call.
-pub fn recvmmsg(cx: &mut Cx, call: &Call) -> Outcome {
-    if call.word(4) != 0 {
-        cx.mem.read_timespec(call.word(4))?;
-    }
-    many(cx, call, |cx, header, first| {
-        let mut flags = flags(call) & !libc::MSG_WAITFORONE;
-        if !first && call.int(3) & libc::MSG_WAITFORONE != 0 {
-            flags |= libc::MSG_DONTWAIT;
-        }
-        receive(cx, call.fd(0), header, flags)
-    })
-}
-
 /// Moves message after message. How many are done is kept with the thread while one waits.
 fn many(cx: &mut Cx, call: &Call, one: impl Fn(&mut Cx, &Header, bool) -> Outcome) -> Outcome {
     socket_of(cx, call.fd(0))?;
     let count = call.uint(2).min(MAX_MESSAGES);
-    while cx.thread().messages < count {
-        let done = cx.thread().messages;
+    while cx.thread().call.messages < count {
+        let done = cx.thread().call.messages;
         let at = call.word(1) + u64::from(done) * MMSGHDR_SIZE;
         let outcome = Header::read(cx, at).and_then(|header| one(cx, &header, done == 0));
         let len = match outcome {
@@ -544,8 +335,8 @@ fn many(cx: &mut Cx, call: &Call, one: impl Fn(&mut Cx, &Header, bool) -> Outcom
         };
         cx.mem.write_u32(at.wrapping_add(MMSGHDR_LEN), len as u32)?;
         let thread = cx.thread();
-        thread.messages += 1;
-        thread.progress = 0;
+        thread.call.messages += 1;
+        thread.call.progress = 0;
     }
     Ok(Effect::Done(i64::from(count)))
 }

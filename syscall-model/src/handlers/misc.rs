@@ -9,7 +9,7 @@ use crate::signals::LAST;
 use syscalls::Errno;
 
 /// A process has one stream of random bytes: with a second thread it matters who draws first.
-pub fn prepare_getrandom(cx: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_getrandom(cx: &Cx, _: &Call) -> Prepared {
     if cx.model.threads.len() < 2 {
         return Prepared::invisible();
     }
@@ -72,37 +72,37 @@ pub fn prctl(cx: &mut Cx, call: &Call) -> Outcome {
         }
         libc::PR_SET_PDEATHSIG if arg > LAST as u64 => Err(Errno::EINVAL),
         libc::PR_SET_PDEATHSIG => {
-            process.parent_death_signal = arg as i32;
+            process.settings.parent_death_signal = arg as i32;
             Effect::ok()
         }
         libc::PR_GET_PDEATHSIG => {
-            let signal = process.parent_death_signal;
+            let signal = process.settings.parent_death_signal;
             cx.mem.write_u32(arg, signal as u32)?;
             Effect::ok()
         }
-        libc::PR_GET_DUMPABLE => Ok(Effect::Done(process.dumpable.into())),
-        libc::PR_SET_DUMPABLE => set_flag(&mut process.dumpable, arg),
-        libc::PR_GET_KEEPCAPS => Ok(Effect::Done(process.keep_capabilities.into())),
-        libc::PR_SET_KEEPCAPS => set_flag(&mut process.keep_capabilities, arg),
-        libc::PR_GET_NO_NEW_PRIVS => Ok(Effect::Done(process.no_new_privs.into())),
+        libc::PR_GET_DUMPABLE => Ok(Effect::Done(process.settings.dumpable.into())),
+        libc::PR_SET_DUMPABLE => set_flag(&mut process.settings.dumpable, arg),
+        libc::PR_GET_KEEPCAPS => Ok(Effect::Done(process.settings.keep_capabilities.into())),
+        libc::PR_SET_KEEPCAPS => set_flag(&mut process.settings.keep_capabilities, arg),
+        libc::PR_GET_NO_NEW_PRIVS => Ok(Effect::Done(process.settings.no_new_privs.into())),
         libc::PR_SET_NO_NEW_PRIVS if arg == 1 => {
-            process.no_new_privs = true;
+            process.settings.no_new_privs = true;
             Effect::ok()
         }
         libc::PR_SET_CHILD_SUBREAPER => {
-            process.child_subreaper = arg != 0;
+            process.settings.child_subreaper = arg != 0;
             Effect::ok()
         }
         libc::PR_GET_CHILD_SUBREAPER => {
-            let subreaper = process.child_subreaper;
+            let subreaper = process.settings.child_subreaper;
             cx.mem.write_u32(arg, subreaper.into())?;
             Effect::ok()
         }
         libc::PR_SET_TIMERSLACK => {
-            process.timer_slack = if arg == 0 { 50_000 } else { arg };
+            process.settings.timer_slack = if arg == 0 { 50_000 } else { arg };
             Effect::ok()
         }
-        libc::PR_GET_TIMERSLACK => Ok(Effect::Done(process.timer_slack as i64)),
+        libc::PR_GET_TIMERSLACK => Ok(Effect::Done(process.settings.timer_slack as i64)),
         libc::PR_CAPBSET_READ if arg <= LAST_CAPABILITY => Ok(Effect::Done(0)),
         libc::PR_CAP_AMBIENT if arg == PR_CAP_AMBIENT_IS_SET || arg == PR_CAP_AMBIENT_CLEAR_ALL => {
             Effect::ok()

@@ -5,6 +5,7 @@ pub mod attributes;
 pub mod changes;
 pub mod clock;
 pub mod clone3;
+pub mod connect;
 pub mod control_messages;
 pub mod descriptors;
 pub mod dirs;
@@ -28,12 +29,14 @@ pub mod pidfd;
 pub mod pipe;
 pub mod poll;
 pub mod processes;
+mod remap;
 pub mod scheduling;
 pub mod select;
 pub mod signalfd;
 pub mod signals;
 pub mod sockets;
 pub mod sockopt;
+pub mod sysv;
 pub mod sysv_memory;
 pub mod sysv_messages;
 pub mod sysv_semaphores;
@@ -42,6 +45,7 @@ pub mod timed;
 pub mod timerfd;
 pub mod timers;
 pub mod transfers;
+pub mod unshare;
 pub mod volumes;
 pub mod xattr;
 
@@ -50,6 +54,6 @@ use crate::effect::Prepared;
 use crate::model::Cx;
 
 /// For calls that no other thread can notice.
-pub fn invisible(_: &mut Cx, _: &Call) -> Prepared {
+pub fn invisible(_: &Cx, _: &Call) -> Prepared {
     Prepared::invisible()
 }

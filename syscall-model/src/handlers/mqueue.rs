@@ -36,7 +36,7 @@ fn read_name(cx: &Cx, addr: u64) -> Result<Vec<u8>, Errno> {
     }
 }
 
-pub fn prepare_open(_: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_open(_: &Cx, _: &Call) -> Prepared {
     Prepared::visible(vec![Touch::write(Object::FdTable), Touch::write(Object::IpcKeys)])
 }
 
@@ -77,7 +77,7 @@ pub fn open(cx: &mut Cx, call: &Call) -> Outcome {
 
 fn create(cx: &mut Cx, name: &[u8], mode: u32, (most, longest): (u64, u64)) -> Result<ChannelId, Errno> {
     let own = &cx.model.process;
-    let is_root = own.user.effective == 0;
+    let is_root = own.owner.user.effective == 0;
     let (highest, widest) = match is_root {
         true => (HARD_MOST, HARD_LONGEST),
         false => (MOST, LONGEST),
@@ -85,8 +85,8 @@ fn create(cx: &mut Cx, name: &[u8], mode: u32, (most, longest): (u64, u64)) -> R
     if most == 0 || longest == 0 || most > highest || longest > widest {
         return Err(Errno::EINVAL);
     }
-    let (uid, gid) = (own.user.effective, own.group_ids.effective);
-    let limit = own.limits[libc::RLIMIT_MSGQUEUE as usize].soft;
+    let (uid, gid) = (own.owner.user.effective, own.owner.group.effective);
+    let limit = own.limits.of[libc::RLIMIT_MSGQUEUE as usize].soft;
     let all = cx.model.channels.mqueues.values();
     let theirs = all.filter(|queue| queue.uid == uid);
     let used: u64 = theirs
@@ -98,7 +98,7 @@ fn create(cx: &mut Cx, name: &[u8], mode: u32, (most, longest): (u64, u64)) -> R
     if cx.model.channels.mqueues.len() >= MOST_QUEUES && !is_root {
         return Err(Errno::ENOSPC);
     }
-    let mode = mode & 0o7777 & !cx.model.fs.umask;
+    let mode = mode & 0o7777 & !cx.model.fs.umask();
     Ok(cx.model.channels.add_message_queue(MessageQueue {
         name: Some(name.into()),
         uid,
@@ -114,7 +114,7 @@ fn create(cx: &mut Cx, name: &[u8], mode: u32, (most, longest): (u64, u64)) -> R
     }))
 }
 
-pub fn prepare_unlink(_: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_unlink(_: &Cx, _: &Call) -> Prepared {
     Prepared::visible(vec![Touch::write(Object::IpcKeys)])
 }
 
@@ -122,7 +122,7 @@ pub fn prepare_unlink(_: &mut Cx, _: &Call) -> Prepared {
 pub fn unlink(cx: &mut Cx, call: &Call) -> Outcome {
     let name = read_name(cx, call.word(0))?;
     let id = mqueue::find(cx.model, &name).ok_or(Errno::ENOENT)?;
-    let user = cx.model.process.user.effective;
+    let user = cx.model.process.owner.user.effective;
     let owner = cx.model.channels.mqueues.get(&id).map(|queue| queue.uid);
     if user != 0 && owner != Some(user) {
         return Err(Errno::EPERM);
@@ -132,7 +132,7 @@ pub fn unlink(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 /// Every operation on a queue may change who is next.
-pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare(cx: &Cx, call: &Call) -> Prepared {
     match cx.model.files.descriptor(call.fd(0)) {
         Ok(descriptor) => Prepared::visible(touches(cx.model, descriptor.description, Use::Change)),
         Err(_) => Prepared::visible(vec![Touch::read(Object::FdTable)]),
@@ -153,7 +153,7 @@ fn lookup(cx: &Cx, fd: i32) -> Result<(ChannelId, bool, bool, bool), Errno> {
     ))
 }
 
-/// The end of a call's patience, which is given as a time of day.
+/// The end of a call's timeout, which is given as a time of day.
 fn deadline(cx: &Cx, addr: u64) -> Result<Option<Nanos>, Errno> {
     if addr == 0 {
         return Ok(None);

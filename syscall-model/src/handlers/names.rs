@@ -13,21 +13,21 @@ use syscalls::Errno;
 
 const CWD: i32 = libc::AT_FDCWD;
 
-pub fn prepare_first(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_first(cx: &Cx, call: &Call) -> Prepared {
     Prepared::visible(paths::changes_name(cx, CWD, call.word(0), false))
 }
 
-pub fn prepare_first_at(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_first_at(cx: &Cx, call: &Call) -> Prepared {
     Prepared::visible(paths::changes_name(cx, call.fd(0), call.word(1), false))
 }
 
 /// `symlink(target, path)`.
-pub fn prepare_second(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_second(cx: &Cx, call: &Call) -> Prepared {
     Prepared::visible(paths::changes_name(cx, CWD, call.word(1), false))
 }
 
 /// `symlinkat(target, dirfd, path)`.
-pub fn prepare_second_at(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_second_at(cx: &Cx, call: &Call) -> Prepared {
     Prepared::visible(paths::changes_name(cx, call.fd(1), call.word(2), false))
 }
 
@@ -46,11 +46,11 @@ fn prepare_pair(cx: &Cx, from: (i32, u64), to: (i32, u64)) -> Prepared {
     Prepared::visible(touches)
 }
 
-pub fn prepare_both(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_both(cx: &Cx, call: &Call) -> Prepared {
     prepare_pair(cx, (CWD, call.word(0)), (CWD, call.word(1)))
 }
 
-pub fn prepare_both_at(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_both_at(cx: &Cx, call: &Call) -> Prepared {
     prepare_pair(cx, (call.fd(0), call.word(1)), (call.fd(2), call.word(3)))
 }
 
@@ -89,7 +89,7 @@ fn make_directory(cx: &mut Cx, dirfd: i32, path: u64, mode: u32) -> Outcome {
         parent: found.dir.clone(),
         name: found.name.as_slice().into(),
     });
-    let mode = libc::S_IFDIR | mode & 0o1777 & !cx.model.fs.umask;
+    let mode = libc::S_IFDIR | mode & 0o1777 & !cx.model.fs.umask();
     make(cx, &found, mode, content)
 }
 
@@ -120,7 +120,7 @@ fn make_node(cx: &mut Cx, dirfd: i32, path: u64, mode: u32, device: u64) -> Outc
         0 => libc::S_IFREG,
         given => given,
     };
-    let mode = file_type | mode & 0o7777 & !cx.model.fs.umask;
+    let mode = file_type | mode & 0o7777 & !cx.model.fs.umask();
     make(cx, &found, mode, content)
 }
 
@@ -131,7 +131,7 @@ pub fn make_socket(cx: &mut Cx, path: &[u8]) -> Result<(Vec<u8>, Ino), Errno> {
         Err(Errno::EEXIST) => return Err(Errno::EADDRINUSE),
         other => other?,
     }
-    let mode = libc::S_IFSOCK | 0o777 & !cx.model.fs.umask;
+    let mode = libc::S_IFSOCK | 0o777 & !cx.model.fs.umask();
     let ino = make_inode(cx, &found, mode, Content::Other)?;
     Ok((found.path, ino))
 }
@@ -304,8 +304,8 @@ pub fn renameat2(cx: &mut Cx, call: &Call) -> Outcome {
     move_entry(cx, (call.fd(0), call.word(1)), (call.fd(2), call.word(3)), flags)
 }
 
-fn move_entry(cx: &mut Cx, from: (i32, u64), to: (i32, u64), flags: u32) -> Outcome {
-    // The way to both is found before either name is looked at.
+/// The old and the new name of a rename. The way to both is found before either name is looked at.
+fn both_names(cx: &Cx, from: (i32, u64), to: (i32, u64), flags: u32) -> Result<(Found, Found), Errno> {
     let mut both = Vec::new();
     for (dirfd, path) in [from, to] {
         cx.mem.read_path(path)?;
@@ -315,8 +315,9 @@ fn move_entry(cx: &mut Cx, from: (i32, u64), to: (i32, u64), flags: u32) -> Outc
         }
     }
     let [from, to]: [Result<Found, Errno>; 2] = both.try_into().map_err(|_| Errno::EINVAL)?;
+    let replaces = flags & libc::RENAME_NOREPLACE == 0;
     for found in [&from, &to] {
-        if found.as_ref().is_ok_and(|found| !found.has_name()) && flags & libc::RENAME_NOREPLACE == 0 {
+        if found.as_ref().is_ok_and(|found| !found.has_name()) && replaces {
             return Err(Errno::EBUSY);
         }
     }
@@ -325,17 +326,16 @@ fn move_entry(cx: &mut Cx, from: (i32, u64), to: (i32, u64), flags: u32) -> Outc
         from.existing()?;
     }
     let to = to?;
+    match (from.has_name(), to.has_name()) {
+        (true, true) => Ok((from, to)),
+        (true, false) if !replaces => Err(Errno::EEXIST),
+        _ => Err(Errno::EBUSY),
+    }
+}
+
+fn move_entry(cx: &mut Cx, from: (i32, u64), to: (i32, u64), flags: u32) -> Outcome {
+    let (from, to) = both_names(cx, from, to, flags)?;
     let exchange = flags & libc::RENAME_EXCHANGE != 0;
-    if !from.has_name() {
-        return Err(Errno::EBUSY);
-    }
-    if !to.has_name() {
-        return Err(if flags & libc::RENAME_NOREPLACE != 0 {
-            Errno::EEXIST
-        } else {
-            Errno::EBUSY
-        });
-    }
     let node = from.existing()?;
     if flags & libc::RENAME_NOREPLACE != 0 && to.node.is_some() {
         return Err(Errno::EEXIST);
@@ -345,6 +345,9 @@ fn move_entry(cx: &mut Cx, from: (i32, u64), to: (i32, u64), flags: u32) -> Outc
     }
     let is_dir = cx.view().attributes(&node)?.is_dir();
     if !is_dir && (from.slash || !exchange && to.slash) {
+        return Err(Errno::ENOTDIR);
+    }
+    if exchange && to.slash && !cx.view().attributes(&to.existing()?)?.is_dir() {
         return Err(Errno::ENOTDIR);
     }
     if is_dir && lies_within(cx, &to.dir, &node)? {

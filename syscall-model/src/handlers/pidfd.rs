@@ -37,7 +37,7 @@ pub fn open(cx: &mut Cx, call: &Call) -> Outcome {
     Ok(Effect::Done(i64::from(fd)))
 }
 
-pub fn prepare_send(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_send(cx: &Cx, call: &Call) -> Prepared {
     let mut prepared = signals::prepare_kill(cx, call);
     if let Ok(descriptor) = cx.model.files.descriptor(call.fd(0)) {
         let description = Object::Description(descriptor.description);
@@ -62,7 +62,7 @@ pub fn send_signal(cx: &mut Cx, call: &Call) -> Outcome {
     let info = match info {
         0 => {
             let own = &cx.model.process;
-            SigInfo::user(signo, own.pid, own.user.real)
+            SigInfo::user(signo, own.pid, own.owner.user.real)
         }
         _ => {
             let raw = signals::read_raw(cx, info)?;
@@ -86,7 +86,7 @@ pub fn send_signal(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 /// It reaches into the table of another process.
-pub fn prepare_getfd(cx: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_getfd(cx: &Cx, _: &Call) -> Prepared {
     Prepared::visible(vec![Touch::write(match cx.model.is_single() {
         true => Object::FdTable,
         false => Object::Everything,
@@ -106,8 +106,9 @@ pub fn getfd(cx: &mut Cx, call: &Call) -> Outcome {
     let Some(other) = cx.model.process_at(pid) else {
         return Err(Errno::ESRCH);
     };
-    let same_user = other.user.contains(own.user.real) && own.user.real == other.user.effective;
-    if pid != own.pid && own.user.effective != 0 && !(same_user && other.dumpable) {
+    let same_user =
+        other.owner.user.contains(own.owner.user.real) && own.owner.user.real == other.owner.user.effective;
+    if pid != own.pid && own.owner.user.effective != 0 && !(same_user && other.settings.dumpable) {
         return Err(Errno::EPERM);
     }
     let there = |model: &mut Model| model.files.descriptor(call.fd(1));

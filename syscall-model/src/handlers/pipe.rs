@@ -10,7 +10,7 @@ use crate::object::{Object, Touch};
 use syscalls::Errno;
 
 /// Whatever makes a descriptor takes the lowest free number.
-pub fn prepare_new(_: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_new(_: &Cx, _: &Call) -> Prepared {
     Prepared::visible(vec![Touch::write(Object::FdTable)])
 }
 

@@ -1,7 +1,6 @@
 //! `poll` and `ppoll`.
 
-use super::accept::await_clients;
-use super::timed::{self, Patience};
+use super::timed::{self, Timeout};
 use crate::call::Call;
 use crate::channels::{Use, touches};
 use crate::effect::{Effect, Outcome, Prepared};
@@ -33,10 +32,10 @@ fn entries(cx: &Cx, call: &Call) -> Result<Vec<Entry>, Errno> {
     Ok(raw.chunks_exact(ENTRY_SIZE as usize).map(entry).collect())
 }
 
-fn patience(cx: &Cx, call: &Call) -> Result<Patience, Errno> {
+fn timeout(cx: &Cx, call: &Call) -> Result<Timeout, Errno> {
     match call.sysno {
-        Sysno::ppoll => Patience::timespec(cx, call.word(2)),
-        _ => Ok(Patience::millis(call.int(2))),
+        Sysno::ppoll => Timeout::timespec(cx, call.word(2)),
+        _ => Ok(Timeout::millis(call.int(2))),
     }
 }
 
@@ -58,44 +57,47 @@ fn wait_for(cx: &Cx, entries: &[Entry]) -> Option<WaitFor> {
     Some(WaitFor::Ready(watched.collect::<Option<_>>()?))
 }
 
-pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
-    await_clients(cx);
-    let (Ok(entries), Ok(patience)) = (entries(cx, call), patience(cx, call)) else {
-        return Prepared::visible(Vec::new());
+pub fn prepare(cx: &Cx, call: &Call) -> Prepared {
+    let (Ok(entries), Ok(timeout)) = (entries(cx, call), timeout(cx, call)) else {
+        return Prepared::visible(Vec::new()).awaiting_clients(true);
     };
     // A call that is refused lets no signal through.
-    if call.sysno == Sysno::ppoll {
-        timed::swap_mask(cx, call.word(3), call.word(4));
-    }
+    let mask = match call.sysno {
+        Sysno::ppoll => timed::own_mask(cx, call.word(3), call.word(4)),
+        _ => None,
+    };
     let descriptors = entries
         .iter()
         .filter_map(|entry| cx.model.files.descriptor(entry.fd).ok());
     let touched = descriptors.flat_map(|d| touches(cx.model, d.description, Use::Poll));
-    let prepared = Prepared::visible(touched.collect());
+    let prepared = Prepared::visible(touched.collect())
+        .until(timeout.deadline(cx))
+        .awaiting_clients(true)
+        .masked(mask);
     // With a bad entry nothing is waited for, but the deadline is still there to be told.
     let on = wait_for(cx, &entries);
     let bad = on.is_none();
-    let wait = timed::wait_at_parking(cx, patience, on.unwrap_or(WaitFor::Nothing), on_signal(call));
+    let wait = timed::wait_at_parking(cx, timeout, on.unwrap_or(WaitFor::Nothing), on_signal(call));
     if bad { prepared } else { prepared.parking(wait) }
 }
 
 pub fn poll(cx: &mut Cx, call: &Call) -> Outcome {
-    look(cx, call)
+    report_ready(cx, call)
 }
 
 pub fn ppoll(cx: &mut Cx, call: &Call) -> Outcome {
-    let outcome = timed::read_mask(cx, call.word(3), call.word(4)).and_then(|_| look(cx, call));
+    let outcome = timed::read_mask(cx, call.word(3), call.word(4)).and_then(|_| report_ready(cx, call));
     timed::finish(cx, outcome)
 }
 
-fn look(cx: &mut Cx, call: &Call) -> Outcome {
-    let patience = patience(cx, call)?;
+fn report_ready(cx: &mut Cx, call: &Call) -> Outcome {
+    let timeout = timeout(cx, call)?;
     let entries = entries(cx, call)?;
     let found: Vec<PollEvents> = entries.iter().map(|entry| ready(cx, entry)).collect();
     let count = found.iter().filter(|events| !events.is_empty()).count();
     if count == 0
         && let Some(on) = wait_for(cx, &entries)
-        && let Some(wait) = timed::wait_on(cx, patience, on, on_signal(call))
+        && let Some(wait) = timed::wait_on(cx, timeout, on, on_signal(call))
     {
         return Ok(Effect::Block(wait));
     }

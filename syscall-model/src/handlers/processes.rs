@@ -15,9 +15,8 @@ use crate::thread::{Thread, Tid};
 use crate::wait::{OnSignal, Wait, WaitFor};
 use syscalls::Errno;
 
-/// What processes may share beyond their memory, and what takes them out of sight.
-const SHARED: i32 = libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_SIGHAND;
-const NAMESPACES: i32 = libc::CLONE_NEWNS
+/// What takes processes out of sight.
+pub(super) const NAMESPACES: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWIPC
@@ -92,16 +91,20 @@ fn newborn(own: &Process, making: &Making, pid: Pid) -> Process {
     let mut process = own.clone();
     process.pid = pid;
     process.parent = own.pid;
-    process.exit_signal = making.exit_signal;
+    process.news.exit_signal = making.exit_signal;
     if making.has(libc::CLONE_PARENT) {
         process.parent = own.parent;
-        process.exit_signal = own.exit_signal;
+        process.news.exit_signal = own.news.exit_signal;
     }
-    process.parent_death_signal = 0;
-    process.child_subreaper = false;
-    process.execed = false;
-    process.borrows = making.has(libc::CLONE_VM);
-    process.space = if process.borrows { own.space } else { pid };
+    process.settings.parent_death_signal = 0;
+    process.settings.child_subreaper = false;
+    process.program.execed = false;
+    process.program.borrows = making.has(libc::CLONE_VM);
+    process.program.space = if process.program.borrows {
+        own.program.space
+    } else {
+        pid
+    };
     process
 }
 
@@ -110,17 +113,6 @@ pub(super) fn make(cx: &mut Cx, making: &Making) -> Outcome {
     making.check()?;
     if making.has(NAMESPACES) {
         return Err(Errno::EPERM);
-    }
-    if making.has(SHARED) {
-        return Ok(Effect::Unsupported(
-            "two processes that share a table of descriptors, a working directory or signal handlers"
-                .to_owned(),
-        ));
-    }
-    if cx.model.process.lost_sharing {
-        return Ok(Effect::Unsupported(
-            "a second process, after shared memory was moved or resized by mremap".to_owned(),
-        ));
     }
     if cx.model.pids().len() + cx.model.zombies.len() >= MAX_PROCESSES {
         return Err(Errno::EAGAIN);
@@ -138,15 +130,22 @@ pub(super) fn make(cx: &mut Cx, making: &Making) -> Outcome {
     let borrows = making.has(libc::CLONE_VM);
     let waits = making.has(libc::CLONE_VFORK);
     let maker = cx.thread();
-    let mut thread = Thread::new(child, maker.name, maker.mask);
+    let mut thread = Thread::new(child, maker.name, maker.signals.mask);
     thread.scheduling = maker.scheduling;
     if !borrows || waits {
-        thread.altstack = maker.altstack;
+        thread.signals.altstack = maker.signals.altstack;
     }
     if making.has(libc::CLONE_CHILD_CLEARTID) {
-        thread.clear_tid = making.child_tid;
+        thread.on_exit.clear_tid = making.child_tid;
     }
-    let process = newborn(&cx.model.process, making, child);
+    let common = cx.model.share(
+        child,
+        making.has(libc::CLONE_FILES),
+        making.has(libc::CLONE_FS),
+        making.has(libc::CLONE_SIGHAND),
+    );
+    let mut process = newborn(&cx.model.process, making, child);
+    process.common = common;
     let mut signals = cx.model.signals.forked();
     if making.flags & CLEAR_HANDLERS != 0 {
         signals.exec();
@@ -181,8 +180,9 @@ pub(super) fn ending_touches(cx: &Cx) -> Vec<Touch> {
     let model = &*cx.model;
     let own = &model.process;
     let is_plain = !model.is_single()
+        && !own.common.is_any()
         && own.pid != own.first
-        && !own.borrows
+        && !own.program.borrows
         && model.threads.len() == 1
         && !holds_robust_locks(cx)
         && !model
@@ -216,7 +216,7 @@ fn holds_robust_locks(cx: &Cx) -> bool {
         let pending = cx.mem.read_u64(head.wrapping_add(16)).unwrap_or(1);
         cx.mem.read_u64(head).unwrap_or(0) != head || pending != 0
     };
-    let mut lists = model.threads.values().map(|thread| thread.robust_list);
+    let mut lists = model.threads.values().map(|thread| thread.on_exit.robust_list);
     model.fs.has_shared_memory() && lists.any(|head| head != 0 && holds(head))
 }
 
@@ -247,7 +247,7 @@ fn has_family(model: &Model) -> bool {
     !model.is_single() || !model.zombies.is_empty()
 }
 
-pub fn prepare_wait4(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_wait4(cx: &Cx, call: &Call) -> Prepared {
     if !has_family(cx.model) {
         return Prepared::invisible();
     }
@@ -281,7 +281,7 @@ fn told(cx: &mut Cx, pid: Pid) {
         cx.model.reap(pid);
     }
     if let Some(process) = cx.model.process_at_mut(pid) {
-        process.untold = false;
+        process.news.untold = false;
     }
 }
 
@@ -338,7 +338,7 @@ fn children_of_waitid(cx: &Cx, call: &Call) -> Result<Children, Errno> {
     }
 }
 
-pub fn prepare_waitid(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_waitid(cx: &Cx, call: &Call) -> Prepared {
     if !has_family(cx.model) {
         return Prepared::invisible();
     }
@@ -396,7 +396,7 @@ pub fn waitid(cx: &mut Cx, call: &Call) -> Outcome {
         }
     };
     let zombie = cx.model.zombies.get(&pid).map(|zombie| zombie.user);
-    let living = || cx.model.process_at(pid).map(|process| process.user.real);
+    let living = || cx.model.process_at(pid).map(|process| process.owner.user.real);
     let user = zombie.or_else(living).unwrap_or(0);
     if options & libc::WNOWAIT as u32 == 0 {
         told(cx, pid);
@@ -422,10 +422,10 @@ fn may_signal(model: &Model, target: Pid, signo: i32) -> bool {
     let Some(other) = model.process_at(target) else {
         return true;
     };
-    let same = |id: u32| id == other.user.real || id == other.user.saved;
-    own.user.effective == 0
-        || same(own.user.real)
-        || same(own.user.effective)
+    let same = |id: u32| id == other.owner.user.real || id == other.owner.user.saved;
+    own.owner.user.effective == 0
+        || same(own.owner.user.real)
+        || same(own.owner.user.effective)
         || signo == libc::SIGCONT && own.session == other.session
 }
 

@@ -178,7 +178,7 @@ fn priority_targets(cx: &Cx, which: i32, who: i32) -> Result<Vec<Tid>, Errno> {
         0 if who < 0 => return Err(Errno::ESRCH),
         0 => return Ok(vec![target(cx, who)?]),
         1 => who == 0 || who as u32 == process.group,
-        2 => who == 0 || who as u32 == process.user.real,
+        2 => who == 0 || who as u32 == process.owner.user.real,
         _ => return Err(Errno::EINVAL),
     };
     if all {

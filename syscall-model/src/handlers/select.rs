@@ -1,7 +1,6 @@
 //! `select` and `pselect6`.
 
-use super::accept::await_clients;
-use super::timed::{self, Patience};
+use super::timed::{self, Timeout};
 use crate::call::Call;
 use crate::channels::{Use, touches};
 use crate::effect::{Effect, Outcome, Prepared};
@@ -71,10 +70,10 @@ impl Sets {
     }
 }
 
-fn patience(cx: &Cx, call: &Call) -> Result<Patience, Errno> {
+fn timeout(cx: &Cx, call: &Call) -> Result<Timeout, Errno> {
     match call.sysno {
-        Sysno::pselect6 => Patience::timespec(cx, call.word(4)),
-        _ => Patience::timeval(cx, call.word(4)),
+        Sysno::pselect6 => Timeout::timespec(cx, call.word(4)),
+        _ => Timeout::timeval(cx, call.word(4)),
     }
 }
 
@@ -102,39 +101,38 @@ fn wait_for(watched: &[(i32, OfdId, PollEvents)]) -> WaitFor {
     WaitFor::Ready(with_closed.collect())
 }
 
-pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
-    if let Ok((addr, size)) = mask_argument(cx, call) {
-        timed::swap_mask(cx, addr, size);
-    }
-    await_clients(cx);
+pub fn prepare(cx: &Cx, call: &Call) -> Prepared {
+    let mask = mask_argument(cx, call).ok();
+    let mask = mask.and_then(|(addr, size)| timed::own_mask(cx, addr, size));
+    let begun = |prepared: Prepared| prepared.awaiting_clients(true).masked(mask);
     let watched = Sets::read(cx, call).and_then(|sets| sets.watched(cx));
-    let (Ok(watched), Ok(patience)) = (watched, patience(cx, call)) else {
-        return Prepared::visible(Vec::new());
+    let (Ok(watched), Ok(timeout)) = (watched, timeout(cx, call)) else {
+        return begun(Prepared::visible(Vec::new()));
     };
     let touched = watched
         .iter()
         .flat_map(|&(_, id, _)| touches(cx.model, id, Use::Poll));
-    let prepared = Prepared::visible(touched.collect());
+    let prepared = begun(Prepared::visible(touched.collect())).until(timeout.deadline(cx));
     prepared.parking(timed::wait_at_parking(
         cx,
-        patience,
+        timeout,
         wait_for(&watched),
         on_signal(call),
     ))
 }
 
 pub fn select(cx: &mut Cx, call: &Call) -> Outcome {
-    look(cx, call)
+    report_ready(cx, call)
 }
 
 pub fn pselect6(cx: &mut Cx, call: &Call) -> Outcome {
     let mask = mask_argument(cx, call).and_then(|(addr, size)| timed::read_mask(cx, addr, size));
-    let outcome = mask.and_then(|_| look(cx, call));
+    let outcome = mask.and_then(|_| report_ready(cx, call));
     timed::finish(cx, outcome)
 }
 
-fn look(cx: &mut Cx, call: &Call) -> Outcome {
-    let patience = patience(cx, call)?;
+fn report_ready(cx: &mut Cx, call: &Call) -> Outcome {
+    let timeout = timeout(cx, call)?;
     let sets = Sets::read(cx, call)?;
     let watched = sets.watched(cx)?;
     let mut found = sets.words.clone().map(|words| vec![0_u64; words.len()]);
@@ -149,7 +147,7 @@ fn look(cx: &mut Cx, call: &Call) -> Outcome {
         }
     }
     if count == 0
-        && let Some(wait) = timed::wait_on(cx, patience, wait_for(&watched), on_signal(call))
+        && let Some(wait) = timed::wait_on(cx, timeout, wait_for(&watched), on_signal(call))
     {
         return Ok(Effect::Block(wait));
     }

@@ -10,7 +10,7 @@ use crate::object::{Object, Touch};
 use syscalls::Errno;
 
 /// A new descriptor, or another set for an old one.
-pub fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare(cx: &Cx, call: &Call) -> Prepared {
     let object = match cx.model.files.descriptor(call.fd(0)) {
         Ok(descriptor) => Object::Description(descriptor.description),
         Err(_) => Object::FdTable,

@@ -39,7 +39,7 @@ fn read_set(cx: &Cx, addr: u64) -> Result<u64, Errno> {
 }
 
 /// Actions belong to the process: with a second thread the order matters.
-pub fn prepare_action(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_action(cx: &Cx, call: &Call) -> Prepared {
     if cx.model.is_alone() {
         return Prepared::invisible();
     }
@@ -89,12 +89,12 @@ const THREAD_LIBRARY: u64 = bit(32) | bit(33);
 /// A thread's mask decides who takes a signal of the process. That matters to others only for signals that
 /// have a handler or are pending, and not for those that an instruction earns (Rust's runtime handles them): the C library blocks everything around `pthread_create`, and every thread
 /// would park there twice for nothing.
-pub fn prepare_mask(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_mask(cx: &Cx, call: &Call) -> Prepared {
     let invisible = Prepared::invisible();
     if cx.model.is_alone() || call.word(1) == 0 {
         return invisible;
     }
-    let (Ok(set), mask) = (read_set(cx, call.word(1)), cx.thread().mask) else {
+    let (Ok(set), mask) = (read_set(cx, call.word(1)), cx.model.thread(cx.tid).signals.mask) else {
         return invisible;
     };
     let Ok(new) = changed_mask(mask, call.int(0), set) else {
@@ -123,10 +123,10 @@ fn changed_mask(mask: u64, how: i32, set: u64) -> Result<u64, Errno> {
 pub fn rt_sigprocmask(cx: &mut Cx, call: &Call) -> Outcome {
     let (how, new, old) = (call.int(0), call.word(1), call.word(2));
     check_size(call.word(3))?;
-    let before = cx.thread().mask;
+    let before = cx.thread().signals.mask;
     if new != 0 {
         let set = read_set(cx, new)?;
-        cx.thread().mask = changed_mask(before, how, set)?;
+        cx.thread().signals.mask = changed_mask(before, how, set)?;
     }
     if old != 0 {
         cx.mem.write_u64(old, before)?;
@@ -152,7 +152,7 @@ pub fn rt_sigreturn(_: &mut Cx, _: &Call) -> Outcome {
 /// `sigaltstack(new, old)`. A thread that stands on its alternate stack cannot change it.
 pub fn sigaltstack(cx: &mut Cx, call: &Call) -> Outcome {
     let (new, old) = (call.word(0), call.word(1));
-    let (base, size, flags) = cx.thread().altstack;
+    let (base, size, flags) = cx.thread().signals.altstack;
     let on_it = on_alternate_stack(cx.model.thread(cx.tid), cx.model.stack_pointer);
     if new != 0 {
         let base = cx.mem.read_u64(new)?;
@@ -161,7 +161,7 @@ pub fn sigaltstack(cx: &mut Cx, call: &Call) -> Outcome {
         if on_it {
             return Err(Errno::EPERM);
         }
-        cx.thread().altstack = alternate_stack(base, size, flags)?;
+        cx.thread().signals.altstack = alternate_stack(base, size, flags)?;
     }
     if old != 0 {
         let shown = if on_it { flags | libc::SS_ONSTACK } else { flags };
@@ -183,15 +183,15 @@ fn prepare_send(cx: &Cx, target: Option<Tid>) -> Prepared {
     })])
 }
 
-pub fn prepare_kill(cx: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_kill(cx: &Cx, _: &Call) -> Prepared {
     prepare_send(cx, None)
 }
 
-pub fn prepare_tkill(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_tkill(cx: &Cx, call: &Call) -> Prepared {
     prepare_send(cx, Some(call.uint(0)))
 }
 
-pub fn prepare_tgkill(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_tgkill(cx: &Cx, call: &Call) -> Prepared {
     prepare_send(cx, Some(call.uint(1)))
 }
 
@@ -215,7 +215,7 @@ pub(super) fn sent(cx: &Cx) -> Outcome {
 /// `EPERM` for the one that every process knows to be there, init.
 pub fn kill(cx: &mut Cx, call: &Call) -> Outcome {
     let process = &cx.model.process;
-    let info = SigInfo::user(call.int(1), process.pid, process.user.real);
+    let info = SigInfo::user(call.int(1), process.pid, process.owner.user.real);
     if call.int(0) == i32::MIN {
         return Err(Errno::ESRCH);
     }
@@ -230,7 +230,7 @@ fn send_to_thread(cx: &mut Cx, tid: i32, signo: i32) -> Outcome {
     let process = &cx.model.process;
     let signo = probe_or_valid(signo)?;
     if let Some(signo) = signo {
-        let info = SigInfo::tkill(signo, process.pid, process.user.real);
+        let info = SigInfo::tkill(signo, process.pid, process.owner.user.real);
         let send = |model: &mut Model| Signals::send_thread(model, tid as Tid, info);
         cx.model.within(target, send);
     }
@@ -335,7 +335,7 @@ fn for_ever() -> Wait {
 
 /// Nothing to wait for yet: a signal that comes before the thread is in `pause` does not end it, and
 /// programs that count on it hang. A checker must show that.
-pub fn prepare_pause(cx: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_pause(cx: &Cx, _: &Call) -> Prepared {
     waiting(cx, None)
 }
 
@@ -344,19 +344,19 @@ pub fn pause(_: &mut Cx, _: &Call) -> Outcome {
     Ok(Effect::Block(for_ever()))
 }
 
-pub fn prepare_sigsuspend(cx: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_sigsuspend(cx: &Cx, _: &Call) -> Prepared {
     waiting(cx, None)
 }
 
 /// `rt_sigsuspend(mask, size)`: the temporary mask is in force while it waits; see
-/// [`Thread::saved_mask`](crate::Thread::saved_mask).
+/// [`Thread::saved_mask`](crate::thread::ThreadSignals::saved_mask).
 pub fn rt_sigsuspend(cx: &mut Cx, call: &Call) -> Outcome {
     check_size(call.word(1))?;
     let mask = read_set(cx, call.word(0))?;
     let thread = cx.thread();
     // Started again after a signal without a handler: the old mask is saved already.
-    thread.saved_mask.get_or_insert(thread.mask);
-    thread.mask = mask;
+    thread.signals.saved_mask.get_or_insert(thread.signals.mask);
+    thread.signals.mask = mask;
     Ok(Effect::Block(for_ever()))
 }
 
@@ -379,7 +379,7 @@ fn timedwait(set: u64, deadline: Option<Nanos>) -> Wait {
     }
 }
 
-pub fn prepare_timedwait(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_timedwait(cx: &Cx, call: &Call) -> Prepared {
     let wait = match timedwait_arguments(cx, call) {
         Ok((_, Some(deadline))) if deadline <= cx.model.clock.now() => None,
         Ok((set, deadline)) => Some(timedwait(set, deadline)),

@@ -1,21 +1,16 @@
-//! Making, connecting, naming and shutting down sockets.
-//!
-//! A connect goes to a listening socket of the program itself, if there is one at that address, and else through the
-//! [`Network`](crate::net::Network) to a peer.
+//! Making, naming and shutting down sockets. Connecting them is in [`connect`](super::connect).
 
 use super::pipe::install_two;
 use super::{names, paths};
 use crate::call::Call;
-use crate::channels::socket::{self, Link, Socket, Style};
-use crate::channels::{ChannelId, Use, install, io, named, netlink, touched_servers, touches};
+use crate::channels::socket::{self, Binding, Socket, Style};
+use crate::channels::{ChannelId, Use, install, named, netlink, touches};
 use crate::effect::{Effect, Outcome, Prepared};
 use crate::fd::{Kind, OfdId};
 use crate::fs::{Ino, NodeId};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::net::Endpoint;
-use crate::net::flight::{self, Thing};
-use crate::net::mirror::Told;
 use crate::net::observe::Observation;
 use crate::object::{Object, Touch};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -41,16 +36,16 @@ pub fn object<'a>(cx: &'a Cx, fd: i32) -> Result<&'a Socket, Errno> {
 }
 
 /// For calls that look at a socket.
-pub fn prepare_look(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_look(cx: &Cx, call: &Call) -> Prepared {
     prepare(cx, call, Use::Poll)
 }
 
 /// For calls that change a socket without moving data.
-pub fn prepare_change(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_change(cx: &Cx, call: &Call) -> Prepared {
     prepare(cx, call, Use::Change)
 }
 
-fn prepare(cx: &mut Cx, call: &Call, how: Use) -> Prepared {
+fn prepare(cx: &Cx, call: &Call, how: Use) -> Prepared {
     match cx.model.files.descriptor(call.fd(0)) {
         Ok(descriptor) => Prepared::visible(touches(cx.model, descriptor.description, how)),
         Err(_) => Prepared::visible(vec![Touch::read(Object::FdTable)]),
@@ -115,7 +110,7 @@ pub fn socket(cx: &mut Cx, call: &Call) -> Outcome {
     let (domain, kind, protocol) = (call.int(0), call.int(1), call.int(2));
     let (kind, flags) = kind_and_flags(kind)?;
     let style = style(domain, kind, protocol)?;
-    let mut socket = Socket::new(domain, style, Link::Unconnected);
+    let mut socket = Socket::new(domain, style);
     socket.of = cx.model.process.peer;
     let id = cx.model.channels.add_socket(socket);
     let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
@@ -190,8 +185,8 @@ pub fn destination(cx: &Cx, socket: &Socket, raw: &[u8]) -> Result<Endpoint, Err
 fn bound_to(cx: &Cx, node: &NodeId, path: Vec<u8>) -> Result<Endpoint, Errno> {
     let sockets = &cx.model.channels.sockets;
     if let NodeId::Overlay(ino) = cx.model.fs.current(node) {
-        let mut bound = sockets.values().filter(|socket| socket.file == Some(ino));
-        if let Some(name) = bound.find_map(|socket| socket.name.clone()) {
+        let mut bound = sockets.values().filter(|socket| socket.binding.file == Some(ino));
+        if let Some(name) = bound.find_map(|socket| socket.name().cloned()) {
             return Ok(name);
         }
     }
@@ -203,192 +198,23 @@ fn bound_to(cx: &Cx, node: &NodeId, path: Vec<u8>) -> Result<Endpoint, Errno> {
     }
 }
 
-/// A connect changes its socket, the listener that it finds, and the count of connections to its destination.
-pub fn prepare_connect(cx: &mut Cx, call: &Call) -> Prepared {
-    let mut prepared = prepare(cx, call, Use::Change);
-    let reached = reached_by_connect(cx, call.fd(0), call.word(1), call.word(2));
-    prepared.touches.extend(reached);
-    prepared.observes = asks_for_connection(cx, call);
-    prepared
-}
-
 /// For calls that fail as long as a connection is only under way.
-pub fn prepare_name(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_name(cx: &Cx, call: &Call) -> Prepared {
     let mut prepared = prepare_look(cx, call);
-    prepared.observes = asks_for_connection(cx, call);
+    prepared.observes = asks_for_connection(cx, call, true);
     prepared
 }
 
-fn asks_for_connection(cx: &Cx, call: &Call) -> Option<Observation> {
+pub(super) fn asks_for_connection(cx: &Cx, call: &Call, may_miss: bool) -> Option<Observation> {
     let (_, socket) = socket_of(cx, call.fd(0)).ok()?;
     Some(Observation::Health {
         socket,
-        may_miss: true,
+        may_miss,
         connects: true,
     })
 }
 
-/// What a connect to an address touches beside its socket.
-pub fn reached_by_connect(cx: &Cx, fd: i32, addr: u64, len: u64) -> Vec<Touch> {
-    let found = object(cx, fd).and_then(|socket| {
-        let raw = read_address(cx, addr, len)?;
-        destination(cx, socket, &raw)
-    });
-    let Ok(to) = found else {
-        return Vec::new();
-    };
-    let listener = named::receiver(cx.model, &to).map(|id| Touch::write(Object::Channel(id.0)));
-    // That somebody connects is something that a server is told.
-    let servers = match cx.model.channels.servers_remember {
-        true => touched_servers(true, false),
-        false => Vec::new(),
-    };
-    listener
-        .into_iter()
-        .chain([Touch::write(Object::Destination(to))])
-        .chain(servers)
-        .collect()
-}
-
-/// `connect(fd, addr, len)`.
-pub fn connect(cx: &mut Cx, call: &Call) -> Outcome {
-    connect_to(cx, call.fd(0), call.word(1), call.word(2))
-}
-
-pub fn connect_to(cx: &mut Cx, fd: i32, addr: u64, len: u64) -> Outcome {
-    cx.model.files.lookup(fd)?;
-    let raw = read_address(cx, addr, len)?;
-    let (ofd, id) = socket_of(cx, fd)?;
-    let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
-    if netlink::is_netlink(socket) {
-        netlink::connect(cx.model, id, &raw)?;
-        return Effect::ok();
-    }
-    if raw.starts_with(&(libc::AF_UNSPEC as u16).to_le_bytes())
-        && (socket.style == Style::Datagram || socket.is_inet())
-    {
-        return disconnect(cx, id);
-    }
-    if socket.connecting {
-        return Err(Errno::EALREADY);
-    }
-    if std::mem::take(&mut socket.connect_succeeded) {
-        return Effect::ok();
-    }
-    let (family, style, busy) = (
-        socket.family,
-        socket.style,
-        socket.link != Link::Unconnected || socket.listening.is_some(),
-    );
-    if socket.connection_based() && busy {
-        // TCP looks no further; a Unix socket has first to find whom it would go to.
-        let (is_inet, listens) = (socket.is_inet(), socket.listening.is_some());
-        if is_inet {
-            return Err(if raw.len() < 2 {
-                Errno::EINVAL
-            } else {
-                Errno::EISCONN
-            });
-        }
-        let to = destination(cx, object(cx, fd)?, &raw)?;
-        reach(cx, style, &to)?;
-        return Err(if listens { Errno::EINVAL } else { Errno::EISCONN });
-    }
-    socket.take_error()?;
-    let to = destination(cx, object(cx, fd)?, &raw)?;
-    if style == Style::Datagram && family != libc::AF_UNIX {
-        // Nothing is sent, so nobody is asked.
-        named::datagram_name(cx.model, id, &to);
-        let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
-        socket.remote = Some(to);
-        return Effect::ok();
-    }
-    let result = establish(cx, id, style, to);
-    if io::blocking(cx.model, ofd) || family == libc::AF_UNIX {
-        result?;
-        return Effect::ok();
-    }
-    // As on a real loop-back: the call says that it is under way, and by the time one looks it is done.
-    let is_peer = |cx: &Cx| {
-        let socket = cx.model.channels.sockets.get(&id);
-        socket.is_some_and(|socket| matches!(socket.link, Link::Peer(_)))
-    };
-    match result {
-        Ok(()) if flight::is_any(cx.model) && is_peer(cx) => flight::connect(cx.model, id, Thing::Connected),
-        Ok(()) => {
-            if let Some(socket) = cx.model.channels.sockets.get_mut(&id) {
-                socket.connect_succeeded = true;
-            }
-        }
-        // Where no way leads, the kernel says so at once.
-        Err(errno)
-            if !matches!(
-                errno,
-                Errno::ECONNREFUSED | Errno::ETIMEDOUT | Errno::EHOSTUNREACH
-            ) =>
-        {
-            return Err(errno);
-        }
-        Err(errno) if flight::is_any(cx.model) => flight::connect(cx.model, id, Thing::Refused(errno)),
-        Err(errno) => named::connect_failed(cx.model, id, errno),
-    }
-    Err(Errno::EINPROGRESS)
-}
-
-fn disconnect(cx: &mut Cx, id: ChannelId) -> Outcome {
-    let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
-    socket.remote = None;
-    match (socket.style, socket.link.clone()) {
-        (_, Link::Unconnected) => {}
-        (Style::Datagram, _) => socket::disconnect(cx.model, id),
-        (_, Link::Peer(key)) => {
-            (socket.link, socket.name) = (Link::Unconnected, None);
-            cx.model.channels.outbox.push(Told::Close(key));
-        }
-        (_, Link::Local(peer)) => {
-            (socket.link, socket.name) = (Link::Unconnected, None);
-            named::connect_failed(cx.model, peer, Errno::ECONNRESET);
-        }
-    }
-    Effect::ok()
-}
-
-/// A Unix socket of the program that can be connected to, if there is one at this address.
-fn reach(cx: &Cx, style: Style, to: &Endpoint) -> Result<(), Errno> {
-    let Some(receiver) = named::receiver(cx.model, to) else {
-        return Err(Errno::ECONNREFUSED);
-    };
-    let other = cx.model.channels.sockets.get(&receiver).ok_or(Errno::EBADF)?;
-    match other.style {
-        _ if other.style != style => Err(Errno::EPROTOTYPE),
-        _ if other.listening.is_none() || other.read_shut => Err(Errno::ECONNREFUSED),
-        _ => Ok(()),
-    }
-}
-
-/// Connects to a listening socket of the program, or to a peer.
-fn establish(cx: &mut Cx, id: ChannelId, style: Style, to: Endpoint) -> Result<(), Errno> {
-    if let Some(receiver) = named::receiver(cx.model, &to) {
-        let other = cx.model.channels.sockets.get(&receiver).ok_or(Errno::EBADF)?;
-        if other.style != style {
-            return Err(Errno::EPROTOTYPE);
-        }
-        if other.listening.is_none() || other.read_shut {
-            return Err(Errno::ECONNREFUSED);
-        }
-        named::connect_locally(cx.model, id, receiver, to);
-        return Ok(());
-    }
-    // Datagrams and packets of other programs' Unix sockets (a system log, say) are out of sight.
-    if style != Style::Stream {
-        return Err(Errno::ECONNREFUSED);
-    }
-    let key = cx.net.connect(&to)?;
-    named::connected(cx.model, id, key, to);
-    Ok(())
-}
-
-pub fn prepare_bind(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_bind(cx: &Cx, call: &Call) -> Prepared {
     let mut prepared = prepare(cx, call, Use::Change);
     let name = object(cx, call.fd(0)).and_then(|socket| {
         let raw = read_address(cx, call.word(1), call.word(2))?;
@@ -422,8 +248,12 @@ pub fn bind(cx: &mut Cx, call: &Call) -> Outcome {
         return Effect::ok();
     }
     let (stream, inet) = (socket.style == Style::Stream, socket.is_inet());
+    // Whatever family the address says it is of.
+    if socket.family == libc::AF_INET6 && raw.len() < Endpoint::SHORTEST_V6 {
+        return Err(Errno::EINVAL);
+    }
     let name = Endpoint::decode(socket.family, socket.style == Style::Datagram, &raw)?;
-    if socket.name.is_some() {
+    if socket.name().is_some() {
         return Err(Errno::EINVAL);
     }
     let wants_any = name.port() == Some(0);
@@ -451,9 +281,12 @@ pub fn bind(cx: &mut Cx, call: &Call) -> Outcome {
     // Datagrams can come as soon as there is somewhere for them to go.
     let serves = datagrams && cx.net.listen(&name);
     let socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
-    (socket.name, socket.given, socket.serves) = (Some(name), given, serves);
-    socket.file = file;
-    cx.model.channels.stale |= serves;
+    let name = Some(name);
+    socket.binding = Binding { name, given, file };
+    if let Some(datagrams) = socket.datagrams_mut() {
+        datagrams.serves = serves;
+    }
+    cx.model.channels.outside.stale |= serves;
     Effect::ok()
 }
 
@@ -478,13 +311,14 @@ fn autobind(cx: &mut Cx) -> Vec<u8> {
 pub fn listen(cx: &mut Cx, call: &Call) -> Outcome {
     let (_, id) = socket_of(cx, call.fd(0))?;
     let socket = object(cx, call.fd(0))?;
-    if socket.style == Style::Datagram {
+    let style = socket.style;
+    if style == Style::Datagram {
         return Err(Errno::EOPNOTSUPP);
     }
-    if socket.link != Link::Unconnected {
+    if socket.is_connected() {
         return Err(Errno::EINVAL);
     }
-    let name = match (&socket.name, socket.is_inet()) {
+    let name = match (socket.name(), socket.is_inet()) {
         (Some(name), _) => name.clone(),
         (None, false) => return Err(Errno::EINVAL),
         // An Internet socket without a name gets a port.
@@ -498,12 +332,15 @@ pub fn listen(cx: &mut Cx, call: &Call) -> Outcome {
             name.with_port(port)
         }
     };
-    cx.net.listen(&name);
+    // Processes outside connect by streams only.
+    if style == Style::Stream {
+        cx.net.listen(&name);
+    }
     if let Some(socket) = cx.model.channels.sockets.get_mut(&id) {
-        socket.name = Some(name);
+        socket.binding.name = Some(name);
     }
     named::listen(cx.model, id);
-    cx.model.channels.stale = true;
+    cx.model.channels.outside.stale = true;
     Effect::ok()
 }
 
@@ -517,11 +354,7 @@ pub fn shutdown(cx: &mut Cx, call: &Call) -> Outcome {
         _ => return Err(Errno::EINVAL),
     };
     let socket = object(cx, call.fd(0))?;
-    if socket.is_inet()
-        && socket.link == Link::Unconnected
-        && socket.listening.is_none()
-        && socket.remote.is_none()
-    {
+    if socket.is_inet() && !socket.is_listening() && socket.remote_name().is_none() {
         // The kernel complains, and shuts it all the same.
         socket::shutdown(cx.model, id, read, write);
         return Err(Errno::ENOTCONN);
@@ -534,7 +367,7 @@ pub fn shutdown(cx: &mut Cx, call: &Call) -> Outcome {
 pub fn getsockname(cx: &mut Cx, call: &Call) -> Outcome {
     let socket = object(cx, call.fd(0))?;
     let address = match netlink::is_netlink(socket) {
-        true => netlink::encode(socket.netlink_port.unwrap_or_default()),
+        true => netlink::encode(netlink::number(socket).unwrap_or_default()),
         false => encoded(socket.shown_name(), socket.family),
     };
     write_address(cx, &address, call.word(1), call.word(2))?;
@@ -544,11 +377,11 @@ pub fn getsockname(cx: &mut Cx, call: &Call) -> Outcome {
 /// `getpeername(fd, addr, len)`.
 pub fn getpeername(cx: &mut Cx, call: &Call) -> Outcome {
     let socket = object(cx, call.fd(0))?;
-    let is_connected = socket.link != Link::Unconnected || socket.remote.is_some();
-    if socket.connecting || !is_connected && !netlink::is_netlink(socket) {
+    let is_connected = socket.is_connected() || socket.remote_name().is_some();
+    if socket.is_connecting() || !is_connected && !netlink::is_netlink(socket) {
         return Err(Errno::ENOTCONN);
     }
-    let address = encoded(socket.remote.as_ref(), socket.family);
+    let address = encoded(socket.remote_name(), socket.family);
     write_address(cx, &address, call.word(1), call.word(2))?;
     Effect::ok()
 }

@@ -5,7 +5,7 @@
 
 use super::sockets::{object, prepare_change, socket_of};
 use crate::call::Call;
-use crate::channels::socket::{Link, Socket, Style};
+use crate::channels::socket::{Socket, Style};
 use crate::channels::{ChannelId, netlink};
 use crate::clock::Nanos;
 use crate::effect::{Effect, Outcome, Prepared};
@@ -176,12 +176,13 @@ fn set_protocol_option(
 
 /// What the kernel asks of the options of TCP Fast Open; they make no difference, for nobody ever has a cookie.
 fn may_open_fast(socket: &Socket, option: i32, value: &[u8], len: usize) -> bool {
-    let closed = socket.link == Link::Unconnected && socket.listening.is_none();
+    let listens = socket.is_listening();
+    let closed = !socket.is_connected() && !listens;
     let is_flag = matches!(value, [0 | 1, 0, 0, 0]) && len >= 4;
     match option {
-        libc::TCP_FASTOPEN => len >= 4 && (closed || socket.listening.is_some()),
+        libc::TCP_FASTOPEN => len >= 4 && (closed || listens),
         libc::TCP_FASTOPEN_CONNECT => is_flag && closed,
-        libc::TCP_FASTOPEN_NO_COOKIE => is_flag && (closed || socket.listening.is_some()),
+        libc::TCP_FASTOPEN_NO_COOKIE => is_flag && (closed || listens),
         _ => true,
     }
 }
@@ -220,10 +221,10 @@ fn tcp_info(socket: &Socket) -> Vec<u8> {
     const CLOSE: u8 = 7;
     const LISTEN: u8 = 10;
     const SEGMENT: u32 = 32_768;
-    let state = match (&socket.listening, &socket.link) {
-        (Some(_), _) => LISTEN,
-        (None, Link::Unconnected) => CLOSE,
-        (None, _) => ESTABLISHED,
+    let state = match socket.is_connected() {
+        _ if socket.is_listening() => LISTEN,
+        true => ESTABLISHED,
+        false => CLOSE,
     };
     let mut info = vec![0; LENGTH];
     info[0] = state;
@@ -272,7 +273,7 @@ fn read_timeout(cx: &Cx, addr: u64, len: usize) -> Result<Option<Nanos>, Errno> 
 }
 
 /// `SO_ERROR` tells whether the connection is in order.
-pub fn prepare_getsockopt(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_getsockopt(cx: &Cx, call: &Call) -> Prepared {
     let mut prepared = prepare_change(cx, call);
     if let Ok((_, socket)) = socket_of(cx, call.fd(0))
         && (call.int(1), call.int(2)) == (libc::SOL_SOCKET, libc::SO_ERROR)
@@ -332,6 +333,7 @@ fn value(cx: &mut Cx, fd: i32, option: i32) -> Result<Vec<u8>, Errno> {
     let credentials = credentials(cx);
     let socket: &mut Socket = cx.model.channels.sockets.get_mut(&id).ok_or(Errno::EBADF)?;
     let options = &socket.options;
+    let is_inet = socket.is_inet();
     Ok(match option {
         libc::SO_TYPE => number(socket.style.to_type()),
         libc::SO_DOMAIN => number(socket.family),
@@ -340,7 +342,7 @@ fn value(cx: &mut Cx, fd: i32, option: i32) -> Result<Vec<u8>, Errno> {
             (true, Style::Datagram) => libc::IPPROTO_UDP,
             (true, _) => libc::IPPROTO_TCP,
         }),
-        libc::SO_ACCEPTCONN => number(socket.listening.is_some().into()),
+        libc::SO_ACCEPTCONN => number(socket.is_listening().into()),
         libc::SO_ERROR => number(socket.error.take().map_or(0, Errno::into_raw)),
         libc::SO_SNDBUF => number(options.send_buffer as i32),
         libc::SO_RCVBUF => number(options.receive_buffer as i32),
@@ -349,9 +351,11 @@ fn value(cx: &mut Cx, fd: i32, option: i32) -> Result<Vec<u8>, Errno> {
         libc::SO_PASSCRED => number(options.pass_credentials.into()),
         libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW => timeval(options.receive_timeout),
         libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW => timeval(options.send_timeout),
-        // A peer is started by the same user.
-        libc::SO_PEERCRED if matches!(socket.link, Link::Peer(_)) => credentials,
-        libc::SO_PEERCRED if let Some(peer) = socket.peer => peer.map(u32::to_le_bytes).concat(),
+        // A peer is started by the same user. Only Unix sockets know who is there.
+        libc::SO_PEERCRED if socket.remote().is_some() && !is_inet => credentials,
+        libc::SO_PEERCRED if let Some(peer) = socket.peer_credentials.filter(|_| !is_inet) => {
+            peer.map(u32::to_le_bytes).concat()
+        }
         // Nobody: pid 0, user and group -1.
         libc::SO_PEERCRED => [number(0), number(-1), number(-1)].concat(),
         _ => match options.plain.get(&(SOL_SOCKET, option)) {

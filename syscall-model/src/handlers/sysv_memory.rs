@@ -3,25 +3,20 @@
 use crate::call::Call;
 use crate::effect::{Effect, MapFile, MapSource, Outcome, Prepared};
 use crate::fs::{Content, FileData, NodeId, shared};
-use crate::handlers::mapping;
+use crate::handlers::{mapping, sysv};
 use crate::ipc::Permissions;
-use crate::ipc::registry::{PERMISSIONS_SIZE, READ, WRITE, Wanted};
+use crate::ipc::registry::{READ, WRITE, Wanted};
 use crate::ipc::segments::{self, DEST, LOCKED, Segment};
+use crate::memory::PAGE;
 use crate::model::Cx;
 use crate::object::{Object, Touch};
 use syscalls::Errno;
 
-const PAGE: u64 = 4096;
 /// `SHMMNI`.
 const MOST: usize = 4096;
 /// More than there can be addresses for.
 const LARGEST: u64 = 1 << 46;
 const EXECUTE: u32 = 0o111;
-
-/// Numbers are given in order.
-pub fn prepare_get(_: &mut Cx, _: &Call) -> Prepared {
-    Prepared::visible(vec![Touch::write(Object::IpcKeys)])
-}
 
 /// `shmget(key, size, flags)`.
 pub fn get(cx: &mut Cx, call: &Call) -> Outcome {
@@ -79,7 +74,7 @@ fn create(cx: &mut Cx, key: i32, size: u64, flags: i32) -> Result<i32, Errno> {
     added
 }
 
-pub fn prepare_attach(_: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_attach(_: &Cx, call: &Call) -> Prepared {
     Prepared::visible(vec![Touch::write(Object::Segment(call.int(0)))])
 }
 
@@ -108,6 +103,7 @@ pub fn attach(cx: &mut Cx, call: &Call) -> Outcome {
     let wanted = READ | if writable { WRITE } else { 0 } | if executable { EXECUTE } else { 0 };
     segment.permissions.check(&cx.model.process, wanted)?;
     let (node, len) = (segment.node.clone(), segment.size.next_multiple_of(PAGE));
+    let key = segment.permissions.key;
     let mut fixed = 0;
     if addr != 0 {
         let end = addr.checked_add(len).ok_or(Errno::EINVAL)?;
@@ -124,13 +120,6 @@ pub fn attach(cx: &mut Cx, call: &Call) -> Outcome {
         }
         fixed = libc::MAP_FIXED;
     }
-    let before = cx.model.fs.mappings_of_node(&node);
-    if before.iter().any(|mapping| mapping.writable || writable) {
-        return Ok(Effect::Unsupported(
-            "a second attachment of a shared memory segment that is written to, in the same process"
-                .to_owned(),
-        ));
-    }
     let prot = libc::PROT_READ
         | if writable { libc::PROT_WRITE } else { 0 }
         | if executable { libc::PROT_EXEC } else { 0 };
@@ -142,12 +131,13 @@ pub fn attach(cx: &mut Cx, call: &Call) -> Outcome {
         offset: 0,
         source: MapSource::Bytes(Vec::new()),
     };
-    mapping::note_shared(cx, &node, &mut map, writable, false);
+    let name = format!("/SYSV{:08x} (deleted)", key as u32);
+    mapping::note_shared(cx, (&node, name.as_bytes()), &mut map, writable, false);
     Ok(Effect::MapFile(map))
 }
 
 /// Whose it is, is known by the address.
-pub fn prepare_detach(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_detach(cx: &Cx, call: &Call) -> Prepared {
     let touch = match attached_at(cx, call.word(0)) {
         Some((id, _)) => Touch::write(Object::Segment(id)),
         None => Touch::write(Object::IpcKeys),
@@ -174,13 +164,9 @@ pub fn detach(cx: &mut Cx, call: &Call) -> Outcome {
     Ok(Effect::Unmap(pieces))
 }
 
-pub fn prepare_control(_: &mut Cx, call: &Call) -> Prepared {
-    let segment = Object::Segment(call.int(0));
-    Prepared::visible(match call.int(1) {
-        libc::IPC_STAT => vec![Touch::read(segment)],
-        libc::IPC_RMID => vec![Touch::write(segment), Touch::write(Object::IpcKeys)],
-        _ => vec![Touch::write(segment)],
-    })
+pub fn prepare_control(_: &Cx, call: &Call) -> Prepared {
+    let command = call.int(1);
+    sysv::prepare_control(Object::Segment(call.int(0)), command, command == libc::IPC_STAT)
 }
 
 /// `shmctl(id, command, buffer)`.
@@ -195,22 +181,17 @@ pub fn control(cx: &mut Cx, call: &Call) -> Outcome {
     }
     match command {
         libc::IPC_STAT => {
-            let segment = cx.model.ipc.segments.get(id)?;
-            segment.permissions.check(&own, READ)?;
-            let encoded = encode(segment);
+            let encoded = encode(cx.model.ipc.segments.readable(id, &own)?);
             cx.mem.write(buffer, &encoded)?;
         }
         libc::IPC_SET => {
-            let mut raw = [0; PERMISSIONS_SIZE];
-            cx.mem.read(buffer, &mut raw)?;
-            let segment = cx.model.ipc.segments.get_mut(id)?;
-            segment.permissions.check_owner(&own)?;
+            let raw = sysv::read_permissions(cx, buffer)?;
+            let segment = cx.model.ipc.segments.owned(id, &own)?;
             segment.permissions.set(&raw);
             segment.changed_at = now;
         }
         libc::IPC_RMID => {
-            let segment = cx.model.ipc.segments.get_mut(id)?;
-            segment.permissions.check_owner(&own)?;
+            let segment = cx.model.ipc.segments.owned(id, &own)?;
             segment.permissions.mode |= DEST;
             segment.permissions.key = libc::IPC_PRIVATE;
             if segment.attached == 0 {
@@ -218,8 +199,7 @@ pub fn control(cx: &mut Cx, call: &Call) -> Outcome {
             }
         }
         libc::SHM_LOCK | libc::SHM_UNLOCK => {
-            let segment = cx.model.ipc.segments.get_mut(id)?;
-            segment.permissions.check_owner(&own)?;
+            let segment = cx.model.ipc.segments.owned(id, &own)?;
             match command == libc::SHM_LOCK {
                 true => segment.permissions.mode |= LOCKED,
                 false => segment.permissions.mode &= !LOCKED,

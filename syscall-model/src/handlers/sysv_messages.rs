@@ -2,9 +2,10 @@
 
 use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared};
+use crate::handlers::sysv;
 use crate::ipc::Permissions;
 use crate::ipc::messages::{self, Message, Queue, Receiver, Selection};
-use crate::ipc::registry::{PERMISSIONS_SIZE, READ, WRITE, Wanted};
+use crate::ipc::registry::{READ, WRITE, Wanted};
 use crate::memory::GuestMemoryExt;
 use crate::model::Cx;
 use crate::object::{Object, Touch};
@@ -18,10 +19,6 @@ const LONGEST: u64 = 8192;
 const MOST_BYTES: u64 = 16_384;
 /// The type comes before the text.
 const KIND_SIZE: u64 = 8;
-
-pub fn prepare_get(_: &mut Cx, _: &Call) -> Prepared {
-    Prepared::visible(vec![Touch::write(Object::IpcKeys)])
-}
 
 /// `msgget(key, flags)`.
 pub fn get(cx: &mut Cx, call: &Call) -> Outcome {
@@ -64,7 +61,7 @@ fn for_room(id: i32, len: u64) -> Wait {
     }
 }
 
-pub fn prepare_send(_: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_send(_: &Cx, call: &Call) -> Prepared {
     Prepared::visible(vec![Touch::write(Object::Messages(call.int(0)))])
 }
 
@@ -93,7 +90,7 @@ pub fn send(cx: &mut Cx, call: &Call) -> Outcome {
     Effect::ok()
 }
 
-pub fn prepare_receive(_: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_receive(_: &Cx, call: &Call) -> Prepared {
     Prepared::visible(vec![Touch::write(Object::Messages(call.int(0)))])
 }
 
@@ -158,13 +155,9 @@ fn deliver(cx: &mut Cx, buffer: u64, len: u64, message: &Message) -> Outcome {
     Ok(Effect::Done(shown as i64))
 }
 
-pub fn prepare_control(_: &mut Cx, call: &Call) -> Prepared {
-    let queue = Object::Messages(call.int(0));
-    Prepared::visible(match call.int(1) {
-        libc::IPC_STAT => vec![Touch::read(queue)],
-        libc::IPC_RMID => vec![Touch::write(queue), Touch::write(Object::IpcKeys)],
-        _ => vec![Touch::write(queue)],
-    })
+pub fn prepare_control(_: &Cx, call: &Call) -> Prepared {
+    let command = call.int(1);
+    sysv::prepare_control(Object::Messages(call.int(0)), command, command == libc::IPC_STAT)
 }
 
 /// `msgctl(id, command, buffer)`.
@@ -181,18 +174,14 @@ pub fn control(cx: &mut Cx, call: &Call) -> Outcome {
     }
     match command {
         libc::IPC_STAT => {
-            let queue = cx.model.ipc.messages.get(id)?;
-            queue.permissions.check(&own, READ)?;
-            let encoded = encode(queue);
+            let encoded = encode(cx.model.ipc.messages.readable(id, &own)?);
             cx.mem.write(buffer, &encoded)?;
         }
         libc::IPC_SET => {
-            let mut raw = [0; PERMISSIONS_SIZE];
-            cx.mem.read(buffer, &mut raw)?;
+            let raw = sysv::read_permissions(cx, buffer)?;
             let most = cx.mem.read_u64(buffer.wrapping_add(MOST_BYTES_AT))?;
-            let queue = cx.model.ipc.messages.get_mut(id)?;
-            queue.permissions.check_owner(&own)?;
-            if most > MOST_BYTES && own.user.effective != 0 {
+            let queue = cx.model.ipc.messages.owned(id, &own)?;
+            if most > MOST_BYTES && own.owner.user.effective != 0 {
                 return Err(Errno::EPERM);
             }
             queue.permissions.set(&raw);
@@ -200,7 +189,7 @@ pub fn control(cx: &mut Cx, call: &Call) -> Outcome {
             queue.changed_at = now;
         }
         libc::IPC_RMID => {
-            cx.model.ipc.messages.get(id)?.permissions.check_owner(&own)?;
+            cx.model.ipc.messages.owned(id, &own)?;
             messages::remove(cx.model, id);
         }
         _ if FOR_LISTS.contains(&command) => {

@@ -2,8 +2,9 @@
 
 use crate::call::Call;
 use crate::effect::{Effect, Outcome, Prepared};
-use crate::handlers::timed::Patience;
-use crate::ipc::registry::{PERMISSIONS_SIZE, READ, WRITE, Wanted};
+use crate::handlers::sysv;
+use crate::handlers::timed::Timeout;
+use crate::ipc::registry::{READ, WRITE, Wanted};
 use crate::ipc::semaphores::{self, MAX_VALUE, Op, Refused, Semaphore, Set, Waiter};
 use crate::ipc::{Ipc, Permissions};
 use crate::memory::GuestMemoryExt;
@@ -17,10 +18,6 @@ const MOST: usize = 32_000;
 const MOST_IN_SET: i32 = 32_000;
 const MOST_OPS: u64 = 500;
 const OP_SIZE: usize = 6;
-
-pub fn prepare_get(_: &mut Cx, _: &Call) -> Prepared {
-    Prepared::visible(vec![Touch::write(Object::IpcKeys)])
-}
 
 /// `semget(key, count, flags)`.
 pub fn get(cx: &mut Cx, call: &Call) -> Outcome {
@@ -55,7 +52,7 @@ pub fn get(cx: &mut Cx, call: &Call) -> Outcome {
     Ok(Effect::Done(i64::from(id)))
 }
 
-pub fn prepare_operate(_: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_operate(_: &Cx, call: &Call) -> Prepared {
     Prepared::visible(vec![Touch::write(Object::Semaphores(call.int(0)))])
 }
 
@@ -77,9 +74,9 @@ pub fn operate(cx: &mut Cx, call: &Call) -> Outcome {
         return Err(Errno::EAGAIN);
     }
     let (id, count) = (call.int(0), u64::from(call.uint(2)));
-    let patience = match call.sysno {
-        Sysno::semtimedop => Patience::timespec(cx, call.word(3))?,
-        _ => Patience::Forever,
+    let timeout = match call.sysno {
+        Sysno::semtimedop => Timeout::timespec(cx, call.word(3))?,
+        _ => Timeout::Forever,
     };
     if count < 1 || id < 0 {
         return Err(Errno::EINVAL);
@@ -105,18 +102,18 @@ pub fn operate(cx: &mut Cx, call: &Call) -> Outcome {
             Effect::ok()
         }
         Err(Refused::Failed(errno)) => Err(errno),
-        Err(Refused::Blocked(op)) if !op.waits() || patience == Patience::For(0) => Err(Errno::EAGAIN),
-        Err(Refused::Blocked(_)) => wait(cx, id, ops, patience),
+        Err(Refused::Blocked(op)) if !op.waits() || timeout == Timeout::For(0) => Err(Errno::EAGAIN),
+        Err(Refused::Blocked(_)) => wait(cx, id, ops, timeout),
     }
 }
 
-fn wait(cx: &mut Cx, id: i32, ops: Vec<Op>, patience: Patience) -> Outcome {
+fn wait(cx: &mut Cx, id: i32, ops: Vec<Op>, timeout: Timeout) -> Outcome {
     let (tid, pid) = (cx.tid, cx.model.process.pid);
     let set = cx.model.ipc.semaphores.get_mut(id)?;
     set.waiting.push(Waiter { tid, pid, ops });
-    let deadline = match patience {
-        Patience::For(nanos) => Some(cx.model.clock.now().saturating_add(nanos)),
-        Patience::Forever => None,
+    let deadline = match timeout {
+        Timeout::For(nanos) => Some(cx.model.clock.now().saturating_add(nanos)),
+        Timeout::Forever => None,
     };
     Ok(Effect::Block(Wait {
         on: WaitFor::Semaphores(id),
@@ -135,13 +132,13 @@ const SETALL: i32 = 17;
 /// `SEM_STAT`, `SEM_INFO`, `SEM_STAT_ANY` and `IPC_INFO`, which only `ipcs` uses.
 const FOR_LISTS: [i32; 4] = [18, 19, 20, libc::IPC_INFO];
 
-pub fn prepare_control(_: &mut Cx, call: &Call) -> Prepared {
-    let set = Object::Semaphores(call.int(0));
-    Prepared::visible(match call.int(2) {
-        libc::IPC_STAT | GETPID | GETVAL | GETALL | GETNCNT | GETZCNT => vec![Touch::read(set)],
-        libc::IPC_RMID => vec![Touch::write(set), Touch::write(Object::IpcKeys)],
-        _ => vec![Touch::write(set)],
-    })
+pub fn prepare_control(_: &Cx, call: &Call) -> Prepared {
+    let command = call.int(2);
+    let only_looks = matches!(
+        command,
+        libc::IPC_STAT | GETPID | GETVAL | GETALL | GETNCNT | GETZCNT
+    );
+    sysv::prepare_control(Object::Semaphores(call.int(0)), command, only_looks)
 }
 
 /// `semctl(id, number, command, argument)`.
@@ -153,17 +150,14 @@ pub fn control(cx: &mut Cx, call: &Call) -> Outcome {
     match command {
         _ if FOR_LISTS.contains(&command) => Ok(Effect::Unsupported("lists of semaphores".to_owned())),
         libc::IPC_STAT => {
-            let set = cx.model.ipc.semaphores.get(id)?;
-            set.permissions.check(&cx.model.process, READ)?;
-            let encoded = encode(set);
+            let encoded = encode(cx.model.ipc.semaphores.readable(id, &cx.model.process)?);
             cx.mem.write(argument, &encoded)?;
             Effect::ok()
         }
         libc::IPC_SET | libc::IPC_RMID => administer(cx, id, command, argument),
-        GETPID | GETVAL | GETNCNT | GETZCNT => look(cx, id, call.int(1), command),
+        GETPID | GETVAL | GETNCNT | GETZCNT => read_one(cx, id, call.int(1), command),
         GETALL => {
-            let set = cx.model.ipc.semaphores.get(id)?;
-            set.permissions.check(&cx.model.process, READ)?;
+            let set = cx.model.ipc.semaphores.readable(id, &cx.model.process)?;
             let values = set.semaphores.iter();
             let values: Vec<u8> = values
                 .flat_map(|semaphore| (semaphore.value as u16).to_le_bytes())
@@ -185,27 +179,23 @@ pub fn control(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 fn administer(cx: &mut Cx, id: i32, command: i32, buffer: u64) -> Outcome {
-    let mut raw = [0; PERMISSIONS_SIZE];
-    if command == libc::IPC_SET {
-        cx.mem.read(buffer, &mut raw)?;
-    }
     let own = cx.model.process.clone();
     let now = cx.file_time().sec as u64;
-    let set = cx.model.ipc.semaphores.get_mut(id)?;
-    set.permissions.check_owner(&own)?;
     if command == libc::IPC_RMID {
+        cx.model.ipc.semaphores.owned(id, &own)?;
         semaphores::remove(cx.model, id);
-    } else {
-        set.permissions.set(&raw);
-        set.changed_at = now;
+        return Effect::ok();
     }
+    let raw = sysv::read_permissions(cx, buffer)?;
+    let set = cx.model.ipc.semaphores.owned(id, &own)?;
+    set.permissions.set(&raw);
+    set.changed_at = now;
     Effect::ok()
 }
 
 /// What one semaphore is, who changed it last, and how many wait for what.
-fn look(cx: &Cx, id: i32, number: i32, command: i32) -> Outcome {
-    let set = cx.model.ipc.semaphores.get(id)?;
-    set.permissions.check(&cx.model.process, READ)?;
+fn read_one(cx: &Cx, id: i32, number: i32, command: i32) -> Outcome {
+    let set = cx.model.ipc.semaphores.readable(id, &cx.model.process)?;
     let place = usize::try_from(number).map_err(|_| Errno::EINVAL)?;
     let semaphore = set.semaphores.get(place).ok_or(Errno::EINVAL)?;
     let waiting = |for_zero: bool| {

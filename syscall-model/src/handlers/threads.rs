@@ -18,7 +18,7 @@ const THREAD_FLAGS: i32 = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THR
 /// Bounds what a runaway program can make us hold.
 const MAX_THREADS: usize = 4096;
 
-pub fn prepare_clone(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_clone(cx: &Cx, call: &Call) -> Prepared {
     let with_descriptor = call.sysno == Sysno::clone && call.int(0) & libc::CLONE_PIDFD != 0;
     prepare_new(cx, with_descriptor)
 }
@@ -55,10 +55,10 @@ pub fn clone(cx: &mut Cx, call: &Call) -> Outcome {
     }
     cx.model.take_number();
     let parent = cx.thread();
-    let mut thread = Thread::new(child, parent.name, parent.mask);
+    let mut thread = Thread::new(child, parent.name, parent.signals.mask);
     thread.scheduling = parent.scheduling;
     if flags & libc::CLONE_CHILD_CLEARTID != 0 {
-        thread.clear_tid = child_tid;
+        thread.on_exit.clear_tid = child_tid;
     }
     cx.model.threads.insert(child, thread);
     Ok(Effect::Spawn(Spawn {
@@ -68,8 +68,8 @@ pub fn clone(cx: &mut Cx, call: &Call) -> Outcome {
     }))
 }
 
-pub fn prepare_exit(cx: &mut Cx, call: &Call) -> Prepared {
-    let clear_tid = cx.thread().clear_tid;
+pub fn prepare_exit(cx: &Cx, call: &Call) -> Prepared {
+    let clear_tid = cx.model.thread(cx.tid).on_exit.clear_tid;
     if cx.model.threads.len() == 1 && !cx.model.is_single() {
         return prepare_exit_group(cx, call);
     }
@@ -83,7 +83,7 @@ pub fn prepare_exit(cx: &mut Cx, call: &Call) -> Prepared {
 pub fn exit(cx: &mut Cx, call: &Call) -> Outcome {
     let tid = cx.tid;
     release_robust_list(cx);
-    let clear_tid = cx.thread().clear_tid;
+    let clear_tid = cx.thread().on_exit.clear_tid;
     cx.model.futexes.forget(tid);
     cx.model.ipc.thread_ended(tid);
     mqueue::forget(cx.model, tid);
@@ -105,7 +105,7 @@ pub fn exit(cx: &mut Cx, call: &Call) -> Outcome {
     Ok(Effect::ExitThread)
 }
 
-pub fn prepare_exit_group(cx: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_exit_group(cx: &Cx, _: &Call) -> Prepared {
     let touches = processes::ending_touches(cx);
     Prepared::visible(touches).observing(Observation::Exit)
 }
@@ -135,7 +135,7 @@ pub fn leave_robust_lists(cx: &mut Cx) {
 /// `exit_robust_list` does. The list lives in guest memory and may be garbage: a fault ends the walk.
 fn release_robust_list(cx: &mut Cx) {
     const MAX_ENTRIES: usize = 2048;
-    let head = cx.thread().robust_list;
+    let head = cx.thread().on_exit.robust_list;
     if head == 0 {
         return;
     }
@@ -178,7 +178,7 @@ fn owner_died(cx: &mut Cx, addr: u64, pi: bool) {
 }
 
 pub fn set_tid_address(cx: &mut Cx, call: &Call) -> Outcome {
-    cx.thread().clear_tid = call.word(0);
+    cx.thread().on_exit.clear_tid = call.word(0);
     Ok(Effect::Done(i64::from(cx.tid)))
 }
 
@@ -188,7 +188,7 @@ pub fn set_robust_list(cx: &mut Cx, call: &Call) -> Outcome {
     if call.word(1) != ROBUST_LIST_HEAD_SIZE {
         return Err(Errno::EINVAL);
     }
-    cx.thread().robust_list = call.word(0);
+    cx.thread().on_exit.robust_list = call.word(0);
     Effect::ok()
 }
 
@@ -198,7 +198,13 @@ pub fn get_robust_list(cx: &mut Cx, call: &Call) -> Outcome {
     } else {
         call.int(0) as Tid
     };
-    let head = cx.model.threads.get(&tid).ok_or(Errno::ESRCH)?.robust_list;
+    let head = cx
+        .model
+        .threads
+        .get(&tid)
+        .ok_or(Errno::ESRCH)?
+        .on_exit
+        .robust_list;
     cx.mem.write_u64(call.word(1), head)?;
     cx.mem.write_u64(call.word(2), ROBUST_LIST_HEAD_SIZE)?;
     Effect::ok()
@@ -208,7 +214,7 @@ pub fn gettid(cx: &mut Cx, _: &Call) -> Outcome {
     Ok(Effect::Done(i64::from(cx.tid)))
 }
 
-pub fn prepare_yield(_: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_yield(_: &Cx, _: &Call) -> Prepared {
     Prepared::visible(Vec::new())
 }
 
@@ -232,10 +238,10 @@ pub fn membarrier(cx: &mut Cx, call: &Call) -> Outcome {
         ))),
         GLOBAL => Effect::ok(),
         REGISTER_PRIVATE_EXPEDITED => {
-            cx.model.process.expedites = true;
+            cx.model.process.settings.expedites = true;
             Effect::ok()
         }
-        PRIVATE_EXPEDITED if cx.model.process.expedites => Effect::ok(),
+        PRIVATE_EXPEDITED if cx.model.process.settings.expedites => Effect::ok(),
         PRIVATE_EXPEDITED => Err(Errno::EPERM),
         _ => Err(Errno::EINVAL),
     }

@@ -1,4 +1,4 @@
-//! What the calls that wait for events share: their patience, and the signal mask that holds meanwhile.
+//! What the calls that wait for events share: their timeout, and the signal mask that holds meanwhile.
 //!
 //! Both are fixed when the call parks, which is when it starts to wait: `prepare` computes the deadline and
 //! swaps the mask, the handler itself ends the wait with [`finish`].
@@ -13,33 +13,41 @@ use syscalls::Errno;
 
 /// How long a call is ready to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub enum Timeout {
     For(Nanos),
     Forever,
 }
 
-impl Patience {
+impl Timeout {
+    /// When it ends, if it begins now.
+    pub fn deadline(self, cx: &Cx) -> Option<Nanos> {
+        match self {
+            Timeout::For(nanos) => Some(cx.model.clock.now().saturating_add(nanos)),
+            Timeout::Forever => None,
+        }
+    }
+
     /// `int timeout` of `poll` and `epoll_wait`.
     pub fn millis(timeout: i32) -> Self {
         match u64::try_from(timeout) {
-            Ok(millis) => Patience::For(millis * 1_000_000),
-            Err(_) => Patience::Forever,
+            Ok(millis) => Timeout::For(millis * 1_000_000),
+            Err(_) => Timeout::Forever,
         }
     }
 
     /// `struct timespec *`; null is for ever.
     pub fn timespec(cx: &Cx, addr: u64) -> Result<Self, Errno> {
         if addr == 0 {
-            return Ok(Patience::Forever);
+            return Ok(Timeout::Forever);
         }
-        Ok(Patience::For(cx.mem.read_timespec(addr)?))
+        Ok(Timeout::For(cx.mem.read_timespec(addr)?))
     }
 
     /// `struct timeval *`; null is for ever.
     pub fn timeval(cx: &Cx, addr: u64) -> Result<Self, Errno> {
         const MICROS: i64 = 1_000_000;
         if addr == 0 {
-            return Ok(Patience::Forever);
+            return Ok(Timeout::Forever);
         }
         let (seconds, micros) = (
             cx.mem.read_u64(addr)? as i64,
@@ -51,18 +59,14 @@ impl Patience {
             return Err(Errno::EINVAL);
         }
         let nanos = (seconds as u64).saturating_mul(1_000_000_000);
-        Ok(Patience::For(nanos.saturating_add(micros as u64 * 1000)))
+        Ok(Timeout::For(nanos.saturating_add(micros as u64 * 1000)))
     }
 }
 
-/// The wait of a call that parks now.
-pub fn wait_at_parking(cx: &mut Cx, patience: Patience, on: WaitFor, on_signal: OnSignal) -> Parking {
-    let deadline = match patience {
-        Patience::For(nanos) => Some(cx.model.clock.now().saturating_add(nanos)),
-        Patience::Forever => None,
-    };
-    cx.thread().deadline = deadline;
-    if patience == Patience::For(0) {
+/// The wait of a call that parks now, and has this deadline from now on.
+pub fn wait_at_parking(cx: &Cx, timeout: Timeout, on: WaitFor, on_signal: OnSignal) -> Parking {
+    let deadline = timeout.deadline(cx);
+    if timeout == Timeout::For(0) {
         return Parking::Look(on);
     }
     Parking::Wait(Wait {
@@ -73,35 +77,39 @@ pub fn wait_at_parking(cx: &mut Cx, patience: Patience, on: WaitFor, on_signal: 
 }
 
 /// The wait of a call that runs and finds nothing; `None` if its time is up.
-pub fn wait_on(cx: &mut Cx, patience: Patience, on: WaitFor, on_signal: OnSignal) -> Option<Wait> {
-    if patience == Patience::For(0) || cx.wake == Wake::TimedOut {
+pub fn wait_on(cx: &mut Cx, timeout: Timeout, on: WaitFor, on_signal: OnSignal) -> Option<Wait> {
+    if timeout == Timeout::For(0) || cx.wake == Wake::TimedOut {
         return None;
     }
     Some(Wait {
         on,
-        deadline: cx.thread().deadline,
+        deadline: cx.thread().call.deadline,
         on_signal,
     })
 }
 
-/// What is left of a timed call's patience.
+/// What is left of a timed call's timeout.
 pub fn remaining(cx: &mut Cx) -> Nanos {
     let now = cx.model.clock.now();
     cx.thread()
+        .call
         .deadline
         .map_or(0, |deadline| deadline.saturating_sub(now))
 }
 
-/// Puts the call's own signal mask in force. A bad address or size is the handler's to report.
-pub fn swap_mask(cx: &mut Cx, addr: u64, size: u64) {
-    if let Ok(Some(mask)) = read_mask(cx, addr, size) {
-        let thread = cx.thread();
-        // A call that is prepared a second time still has the first mask to go back to.
-        let before = thread.saved_mask.unwrap_or(thread.mask);
-        thread.saved_mask = Some(before);
-        thread.mask = mask;
-        Signals::settle(cx.model);
-    }
+/// Puts a call's own signal mask in force.
+pub fn put_in_force(cx: &mut Cx, mask: u64) {
+    let thread = cx.thread();
+    // A call that is prepared a second time still has the first mask to go back to.
+    let before = thread.signals.saved_mask.unwrap_or(thread.signals.mask);
+    thread.signals.saved_mask = Some(before);
+    thread.signals.mask = mask;
+    Signals::assign(cx.model);
+}
+
+/// The call's own signal mask. A bad address or size is the handler's to report.
+pub fn own_mask(cx: &Cx, addr: u64, size: u64) -> Option<u64> {
+    read_mask(cx, addr, size).ok().flatten()
 }
 
 /// The mask argument of `ppoll` and its kin.
@@ -122,10 +130,10 @@ pub fn finish(cx: &mut Cx, outcome: Outcome) -> Outcome {
         return outcome;
     }
     let thread = cx.thread();
-    let Some(mask) = thread.saved_mask.take() else {
+    let Some(mask) = thread.signals.saved_mask.take() else {
         return outcome;
     };
-    thread.mask = mask;
+    thread.signals.mask = mask;
     match outcome {
         Ok(Effect::Done(value)) => Ok(Effect::DoneCheckSignals(value)),
         other => other,

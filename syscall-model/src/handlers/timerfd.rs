@@ -41,15 +41,15 @@ pub fn create(cx: &mut Cx, call: &Call) -> Outcome {
     Ok(Effect::Done(i64::from(fd)))
 }
 
-pub fn prepare_set(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_set(cx: &Cx, call: &Call) -> Prepared {
     prepare(cx, call, Use::Change)
 }
 
-pub fn prepare_get(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_get(cx: &Cx, call: &Call) -> Prepared {
     prepare(cx, call, Use::Poll)
 }
 
-fn prepare(cx: &mut Cx, call: &Call, how: Use) -> Prepared {
+fn prepare(cx: &Cx, call: &Call, how: Use) -> Prepared {
     let id = cx.model.files.descriptor(call.fd(0)).map(|d| d.description);
     Prepared::visible(id.map_or_else(|_| Vec::new(), |id| touches(cx.model, id, how)))
 }

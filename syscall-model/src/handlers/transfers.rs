@@ -6,17 +6,22 @@
 //! What is refused, and which error comes first, is decided by a plan that is made both when a thread parks and when it runs: only a call that has one
 //! can wait.
 
+mod plans;
+
 use crate::call::Call;
 use crate::channels;
 use crate::effect::{Effect, Outcome, Prepared};
-use crate::fd::{Description, Kind, OfdId, PollEvents};
+use crate::fd::{Kind, OfdId, PollEvents};
 use crate::fs::{Class, data};
 use crate::handlers::io::{self, MAX_RW_COUNT};
 use crate::memory::GuestMemoryExt;
-use crate::model::{Cx, Model};
+use crate::model::Cx;
 use crate::object::{Object, Touch};
 use crate::signals::Signals;
 use crate::wait::Wait;
+use plans::{
+    can_give, can_take, is_pipe, nobody_reads, nonblocking, plan_copy, plan_sendfile, plan_splice, plan_tee,
+};
 use syscalls::{Errno, Sysno};
 
 /// A pipe's worth: more could not be written at once anyway, and the caller must go on from a short count.
@@ -57,297 +62,6 @@ impl Side {
         }
         Ok(())
     }
-}
-
-/// Has the kernel a way to move data out of this kind into a pipe?
-fn can_give(kind: &Kind) -> bool {
-    match kind {
-        Kind::File(file) => !matches!(file.class, Class::Directory | Class::Null | Class::Path),
-        Kind::Socket(_) => true,
-        _ => false,
-    }
-}
-
-/// Has it one to move the contents of a pipe into this kind?
-fn can_take(kind: &Kind) -> bool {
-    match kind {
-        Kind::File(file) => !matches!(
-            file.class,
-            Class::Directory | Class::Full | Class::Virtual | Class::Path
-        ),
-        Kind::Output(_) | Kind::Socket(_) | Kind::PipeWriter(_) => true,
-        _ => false,
-    }
-}
-
-/// Can it be read and written at a given position?
-fn is_positional(kind: &Kind) -> bool {
-    matches!(kind, Kind::File(_))
-}
-
-/// Has it a position at all? Event descriptors have one that nothing moves.
-fn is_seekable(kind: &Kind) -> bool {
-    !matches!(
-        kind,
-        Kind::PipeReader(_) | Kind::PipeWriter(_) | Kind::Socket(_) | Kind::Output(_)
-    )
-}
-
-fn is_pipe(kind: &Kind) -> bool {
-    matches!(kind, Kind::PipeReader(_) | Kind::PipeWriter(_))
-}
-
-/// The guest's offset variable.
-fn offset(cx: &Cx, pointer: u64) -> Result<Option<(u64, u64)>, Errno> {
-    Ok(match pointer {
-        0 => None,
-        at => Some((at, cx.mem.read_u64(at)?)),
-    })
-}
-
-/// What the kernel asks of every range before it looks at the file.
-fn check_range(position: u64, len: u64) -> Result<(), Errno> {
-    let is_bad = (len as i64) < 0 || (position as i64) < 0 || (position.wrapping_add(len) as i64) < 0;
-    if is_bad { Err(Errno::EINVAL) } else { Ok(()) }
-}
-
-/// Records come whole, by a plain read of the socket, which waits as the socket does.
-fn reads_as_it_is(model: &Model, kind: &Kind) -> bool {
-    matches!(kind, Kind::Socket(id) if !channels::io::is_stream(model, *id))
-}
-
-fn standing(description: &Description, offset: Option<(u64, u64)>) -> u64 {
-    match (&description.kind, offset) {
-        (_, Some((_, value))) => value,
-        (Kind::File(file), None) => file.offset,
-        _ => 0,
-    }
-}
-
-fn nonblocking(flags: u32) -> bool {
-    flags & libc::SPLICE_F_NONBLOCK != 0
-}
-
-/// `sendfile(out, in, offset, count)`.
-fn plan_sendfile(cx: &Cx, call: &Call) -> Result<Plan, Errno> {
-    let offset = offset(cx, call.word(2))?;
-    let len = call.word(3);
-    let (from, input) = cx.model.files.lookup(call.fd(1))?;
-    if !input.readable() {
-        return Err(Errno::EBADF);
-    }
-    if offset.is_some() && !is_positional(&input.kind) {
-        return Err(Errno::ESPIPE);
-    }
-    check_range(standing(input, offset), len)?;
-    let (to, output) = cx.model.files.lookup(call.fd(0))?;
-    if !output.writable() {
-        return Err(Errno::EBADF);
-    }
-    check_range(standing(output, None), len.min(MAX_RW_COUNT))?;
-    if is_pipe(&input.kind) {
-        return Err(Errno::EINVAL);
-    }
-    let to_pipe = is_pipe(&output.kind);
-    if !to_pipe && (output.flags & libc::O_APPEND != 0 || !is_seekable(&input.kind)) {
-        return Err(Errno::EINVAL);
-    }
-    let by_itself = reads_as_it_is(cx.model, &input.kind);
-    let waits = !input.nonblocking() && (by_itself || !(to_pipe && output.nonblocking()));
-    Ok(Plan {
-        from: Side {
-            ofd: from,
-            offset,
-            waits,
-        },
-        to: Side {
-            ofd: to,
-            offset: None,
-            waits: !output.nonblocking() && (!to_pipe || !input.nonblocking()),
-        },
-        len,
-    })
-}
-
-/// `copy_file_range(in, in_offset, out, out_offset, count, flags)`: regular files only.
-fn plan_copy(cx: &Cx, call: &Call) -> Result<Plan, Errno> {
-    let (from, input) = cx.model.files.lookup(call.fd(0))?;
-    let (to, output) = cx.model.files.lookup(call.fd(2))?;
-    let (from_offset, to_offset) = (offset(cx, call.word(1))?, offset(cx, call.word(3))?);
-    if call.uint(5) != 0 {
-        return Err(Errno::EINVAL);
-    }
-    let class = |description: &Description| match &description.kind {
-        Kind::File(file) => Some(file.class),
-        _ => None,
-    };
-    let classes = [class(input), class(output)];
-    if classes.contains(&Some(Class::Directory)) {
-        return Err(Errno::EISDIR);
-    }
-    // Made-up files have no length that the kernel would go by; callers fall back to read and write.
-    if classes != [Some(Class::Regular); 2] {
-        return Err(Errno::EINVAL);
-    }
-    let append = output.flags & libc::O_APPEND != 0;
-    if append || !input.readable() || !output.writable() {
-        return Err(Errno::EBADF);
-    }
-    if in_memory_only(cx.model, &input.kind) != in_memory_only(cx.model, &output.kind) {
-        return Err(Errno::EXDEV);
-    }
-    let len = call.word(4);
-    let (start, other_start) = (standing(input, from_offset), standing(output, to_offset));
-    if start.checked_add(len).is_none() || other_start.checked_add(len).is_none() {
-        return Err(Errno::EOVERFLOW);
-    }
-    let plan = Plan {
-        from: Side {
-            ofd: from,
-            offset: from_offset,
-            waits: false,
-        },
-        to: Side {
-            ofd: to,
-            offset: to_offset,
-            waits: false,
-        },
-        len,
-    };
-    if overlaps(cx, &plan, start, other_start)? {
-        return Err(Errno::EINVAL);
-    }
-    check_range(start, len)?;
-    check_range(other_start, len)?;
-    Ok(plan)
-}
-
-/// Is it a file of `memfd_create`? Those are of another file system.
-fn in_memory_only(model: &Model, kind: &Kind) -> bool {
-    let Kind::File(file) = kind else {
-        return false;
-    };
-    match model.fs.current(&file.node) {
-        crate::fs::NodeId::Overlay(ino) => model.fs.node(ino).seals.is_some(),
-        _ => false,
-    }
-}
-
-/// Within one file the ranges must not overlap, as far as there is something to copy.
-fn overlaps(cx: &Cx, plan: &Plan, start: u64, other_start: u64) -> Result<bool, Errno> {
-    let file = |ofd| match cx.model.files.get(ofd).map(|d| &d.kind) {
-        Some(Kind::File(file)) => Some(file),
-        _ => None,
-    };
-    let (Some(input), Some(output)) = (file(plan.from.ofd), file(plan.to.ofd)) else {
-        return Ok(false);
-    };
-    let size = cx.view().attributes(&input.node)?.size;
-    let len = plan.len.min(size.saturating_sub(start));
-    Ok(cx.model.fs.key(&input.node) == cx.model.fs.key(&output.node)
-        && start < other_start.saturating_add(len)
-        && other_start < start.saturating_add(len))
-}
-
-/// `splice(in, in_offset, out, out_offset, count, flags)`: one side must be a pipe.
-fn plan_splice(cx: &Cx, call: &Call) -> Result<Plan, Errno> {
-    let (len, flags) = (call.word(4), call.uint(5));
-    if flags & !SPLICE_FLAGS != 0 {
-        return Err(Errno::EINVAL);
-    }
-    let (from, input) = cx.model.files.lookup(call.fd(0))?;
-    let (to, output) = cx.model.files.lookup(call.fd(2))?;
-    let pipes = [is_pipe(&input.kind), is_pipe(&output.kind)];
-    if pipes[0] && call.word(1) != 0 || pipes[1] && call.word(3) != 0 {
-        return Err(Errno::ESPIPE);
-    }
-    let to_offset = offset(cx, call.word(3))?;
-    let from_offset = offset(cx, call.word(1))?;
-    if !input.readable() || !output.writable() {
-        return Err(Errno::EBADF);
-    }
-    match pipes {
-        [true, true] if same_pipe(&input.kind, &output.kind) => return Err(Errno::EINVAL),
-        [true, true] => {}
-        [true, false] => {
-            if to_offset.is_some() && !is_positional(&output.kind) || output.flags & libc::O_APPEND != 0 {
-                return Err(Errno::EINVAL);
-            }
-            check_range(standing(output, to_offset), len)?;
-            if !can_take(&output.kind) {
-                return Err(Errno::EINVAL);
-            }
-        }
-        [false, true] => {
-            if from_offset.is_some() && !is_positional(&input.kind) {
-                return Err(Errno::EINVAL);
-            }
-            check_range(standing(input, from_offset), len)?;
-        }
-        [false, false] => return Err(Errno::EINVAL),
-    }
-    let asked = !nonblocking(flags);
-    // What does not wait for one pipe does not wait for the other either.
-    let pipes_wait = asked && !(pipes[0] && input.nonblocking()) && !(pipes[1] && output.nonblocking());
-    Ok(Plan {
-        from: Side {
-            ofd: from,
-            offset: from_offset,
-            waits: !input.nonblocking() && (pipes_wait || reads_as_it_is(cx.model, &input.kind)),
-        },
-        to: Side {
-            ofd: to,
-            offset: to_offset,
-            waits: if pipes[1] {
-                pipes_wait
-            } else {
-                !output.nonblocking()
-            },
-        },
-        len,
-    })
-}
-
-fn nobody_reads(model: &Model, to: OfdId) -> bool {
-    match model.files.get(to).map(|output| &output.kind) {
-        Some(Kind::PipeWriter(pipe)) => model
-            .channels
-            .pipes
-            .get(pipe)
-            .is_some_and(|pipe| !pipe.reader_open),
-        _ => false,
-    }
-}
-
-fn same_pipe(one: &Kind, other: &Kind) -> bool {
-    matches!((one, other), (Kind::PipeReader(a), Kind::PipeWriter(b)) if a == b)
-}
-
-/// `tee(in, out, count, flags)`: as splice between pipes, but the data also stays.
-fn plan_tee(cx: &Cx, call: &Call) -> Result<Plan, Errno> {
-    let (len, flags) = (call.word(2), call.uint(3));
-    if flags & !SPLICE_FLAGS != 0 {
-        return Err(Errno::EINVAL);
-    }
-    let (from, input) = cx.model.files.lookup(call.fd(0))?;
-    let (to, output) = cx.model.files.lookup(call.fd(1))?;
-    if !input.readable() || !output.writable() {
-        return Err(Errno::EBADF);
-    }
-    if !is_pipe(&input.kind) || !is_pipe(&output.kind) || same_pipe(&input.kind, &output.kind) {
-        return Err(Errno::EINVAL);
-    }
-    let waits = !nonblocking(flags) && !input.nonblocking() && !output.nonblocking();
-    let side = |ofd| Side {
-        ofd,
-        offset: None,
-        waits,
-    };
-    Ok(Plan {
-        from: side(from),
-        to: side(to),
-        len,
-    })
 }
 
 fn plan(cx: &Cx, call: &Call) -> Result<Plan, Errno> {
@@ -396,15 +110,15 @@ fn prepare_between(cx: &Cx, call: &Call, from: i32, to: i32, len: u64) -> Prepar
     Prepared::visible(touches).waiting(wait)
 }
 
-pub fn prepare_sendfile(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_sendfile(cx: &Cx, call: &Call) -> Prepared {
     prepare_between(cx, call, call.fd(1), call.fd(0), call.word(3))
 }
 
-pub fn prepare_copy_file_range(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_copy_file_range(cx: &Cx, call: &Call) -> Prepared {
     prepare_between(cx, call, call.fd(0), call.fd(2), call.word(4))
 }
 
-pub fn prepare_splice(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_splice(cx: &Cx, call: &Call) -> Prepared {
     let mut prepared = prepare_between(cx, call, call.fd(0), call.fd(2), call.word(4));
     if let Ok((ofd, description)) = cx.model.files.lookup(call.fd(0)) {
         let may_fail = call.uint(5) & libc::SPLICE_F_NONBLOCK != 0 || description.nonblocking();
@@ -414,22 +128,19 @@ pub fn prepare_splice(cx: &mut Cx, call: &Call) -> Prepared {
     prepared
 }
 
-pub fn prepare_tee(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_tee(cx: &Cx, call: &Call) -> Prepared {
     prepare_between(cx, call, call.fd(0), call.fd(1), call.word(2))
 }
 
 /// `vmsplice` waits as a read or a write of the pipe does, unless it is told not to.
-pub fn prepare_vmsplice(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_vmsplice(cx: &Cx, call: &Call) -> Prepared {
     let description = cx.model.files.lookup(call.fd(0)).map(|(_, d)| d);
     let writes = description.is_ok_and(|d| d.writable());
     let is_pipe = description.is_ok_and(|d| is_pipe(&d.kind));
-    let mut prepared = as_blocking(cx, call.fd(0), |cx| {
-        if writes {
-            io::prepare_write(cx, call)
-        } else {
-            io::prepare_read(cx, call)
-        }
-    });
+    let mut prepared = match writes {
+        true => io::prepare_write(cx, call),
+        false => io::prepare_read(cx, call),
+    };
     if !is_pipe || nonblocking(call.uint(3)) || call.uint(3) & !SPLICE_FLAGS != 0 {
         prepared.wait = None;
     }
@@ -511,7 +222,13 @@ fn wait_or(side: Side, events: PollEvents) -> Outcome {
 }
 
 pub fn sendfile(cx: &mut Cx, call: &Call) -> Outcome {
-    let plan = plan_sendfile(cx, call)?;
+    let plan = match plan_sendfile(cx, call) {
+        Err(Errno::EPIPE) => {
+            Signals::raise(cx.model, cx.tid, libc::SIGPIPE);
+            return Ok(Effect::DoneCheckSignals(-i64::from(Errno::EPIPE.into_raw())));
+        }
+        plan => plan?,
+    };
     if plan.len == 0 {
         return Effect::ok();
     }
@@ -587,7 +304,7 @@ pub fn vmsplice(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 /// Does something with a description as if it had not been set not to wait: here only the call's own flag counts.
-fn as_blocking<T>(cx: &mut Cx, fd: i32, act: impl FnOnce(&mut Cx) -> T) -> T {
+fn as_blocking(cx: &mut Cx, fd: i32, act: impl FnOnce(&mut Cx) -> Outcome) -> Outcome {
     let found = cx.model.files.lookup(fd).ok().map(|(ofd, d)| (ofd, d.flags));
     let set = |cx: &mut Cx, keep: i32| {
         if let Some((ofd, flags)) = found

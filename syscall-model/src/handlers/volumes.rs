@@ -11,7 +11,7 @@ use crate::model::Cx;
 use crate::object::{Object, Touch};
 use syscalls::Errno;
 
-pub fn prepare_statfs(cx: &mut Cx, call: &Call) -> Prepared {
+pub fn prepare_statfs(cx: &Cx, call: &Call) -> Prepared {
     attributes::prepare_stat(cx, call)
 }
 
@@ -57,9 +57,12 @@ pub fn fstatfs(cx: &mut Cx, call: &Call) -> Outcome {
     write_statfs(cx, call.word(1), &node)
 }
 
-pub fn prepare_memfd(_: &mut Cx, _: &Call) -> Prepared {
+pub fn prepare_memfd(_: &Cx, _: &Call) -> Prepared {
     Prepared::visible(vec![Touch::write(Object::FdTable)])
 }
+
+/// That a file can be executed can be neither given to it nor taken from it.
+pub(super) const F_SEAL_EXEC: i32 = 0x20;
 
 /// `memfd_create(name, flags)`: an overlay file that never had a name.
 pub fn memfd_create(cx: &mut Cx, call: &Call) -> Outcome {
@@ -68,6 +71,10 @@ pub fn memfd_create(cx: &mut Cx, call: &Call) -> Outcome {
     let flags = call.uint(1);
     if flags & !KNOWN != 0 {
         // Huge pages among them: there are none on this machine.
+        return Err(Errno::EINVAL);
+    }
+    let never_executed = flags & libc::MFD_NOEXEC_SEAL != 0;
+    if never_executed && flags & libc::MFD_EXEC != 0 {
         return Err(Errno::EINVAL);
     }
     let name = cx
@@ -81,11 +88,15 @@ pub fn memfd_create(cx: &mut Cx, call: &Call) -> Outcome {
     let now = cx.file_time();
     let owner = cx.owner();
     let content = Content::File(FileData::default());
-    let ino = cx.model.fs.create(libc::S_IFREG | 0o777, owner, now, content);
+    let mode = if never_executed { 0o666 } else { 0o777 };
+    let ino = cx.model.fs.create(libc::S_IFREG | mode, owner, now, content);
     let inode = cx.model.fs.node_mut(ino);
     inode.attributes.nlink = 0;
-    let sealable = flags & (libc::MFD_ALLOW_SEALING | libc::MFD_NOEXEC_SEAL) != 0;
-    inode.seals = Some(if sealable { 0 } else { libc::F_SEAL_SEAL });
+    inode.seals = Some(match never_executed {
+        true => F_SEAL_EXEC,
+        false if flags & libc::MFD_ALLOW_SEALING != 0 => 0,
+        false => libc::F_SEAL_SEAL,
+    });
     let node = NodeId::Overlay(ino);
     cx.model.fs.opened(&node);
     let file = OpenFile {

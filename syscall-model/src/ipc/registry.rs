@@ -32,10 +32,10 @@ impl Permissions {
     pub fn new(own: &Process, key: i32, flags: i32) -> Self {
         Self {
             key,
-            uid: own.user.effective,
-            gid: own.group_ids.effective,
-            creator_uid: own.user.effective,
-            creator_gid: own.group_ids.effective,
+            uid: own.owner.user.effective,
+            gid: own.owner.group.effective,
+            creator_uid: own.owner.user.effective,
+            creator_gid: own.owner.group.effective,
             mode: flags as u32 & 0o777,
             sequence: 0,
         }
@@ -44,8 +44,8 @@ impl Permissions {
     /// May this process have such access? The bits for everybody count where one class has what another lacks, as in the kernel.
     pub fn check(&self, own: &Process, wanted: u32) -> Result<(), Errno> {
         let wanted = wanted >> 6 | wanted >> 3 | wanted;
-        let user = own.user.effective;
-        let in_group = |gid: u32| own.group_ids.effective == gid || own.groups.contains(&gid);
+        let user = own.owner.user.effective;
+        let in_group = |gid: u32| own.owner.group.effective == gid || own.owner.groups.contains(&gid);
         let granted = if user == self.creator_uid || user == self.uid {
             self.mode >> 6
         } else if in_group(self.creator_gid) || in_group(self.gid) {
@@ -61,7 +61,7 @@ impl Permissions {
 
     /// May this process change or remove the object?
     pub fn check_owner(&self, own: &Process) -> Result<(), Errno> {
-        let user = own.user.effective;
+        let user = own.owner.user.effective;
         match user == self.uid || user == self.creator_uid || user == 0 {
             true => Ok(()),
             false => Err(Errno::EPERM),
@@ -175,6 +175,19 @@ impl<T: Kept + Clone> Registry<T> {
         self.by_index.get_mut(&index(id)?).ok_or(Errno::EINVAL)
     }
 
+    /// An object that this process wants to look at.
+    pub fn readable(&self, id: i32, own: &Process) -> Result<&T, Errno> {
+        let kept = self.get(id)?;
+        kept.permissions().check(own, READ)?;
+        Ok(kept)
+    }
+
+    /// An object that this process wants to change or remove as its owner.
+    pub fn owned(&mut self, id: i32, own: &Process) -> Result<&mut T, Errno> {
+        self.get(id)?.permissions().check_owner(own)?;
+        self.get_mut(id)
+    }
+
     pub fn remove(&mut self, id: i32) -> Option<T> {
         self.get(id).ok()?;
         self.by_index.remove(&index(id).ok()?)
@@ -255,13 +268,13 @@ mod tests {
         let thing = thing(1).0;
         let mut own = Process::new(&Config::default());
         assert_eq!(thing.check(&own, READ | WRITE), Ok(()));
-        own.user.effective = 77;
+        own.owner.user.effective = 77;
         assert_eq!(thing.check(&own, READ), Ok(()));
         assert_eq!(thing.check(&own, WRITE), Err(Errno::EACCES));
         assert_eq!(thing.check_owner(&own), Err(Errno::EPERM));
-        own.group_ids.effective = 77;
+        own.owner.group.effective = 77;
         assert_eq!(thing.check(&own, READ), Err(Errno::EACCES));
-        own.user.effective = 0;
+        own.owner.user.effective = 0;
         assert_eq!(thing.check(&own, READ | WRITE), Ok(()));
     }
 }

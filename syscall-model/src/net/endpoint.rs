@@ -17,6 +17,9 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
+    /// Bytes of an IPv6 address without its scope.
+    pub(crate) const SHORTEST_V6: usize = 24;
+
     /// Reads a `sockaddr` for a socket of this family.
     pub fn decode(family: i32, datagram: bool, raw: &[u8]) -> Result<Self, Errno> {
         let (Some(&low), Some(&high)) = (raw.first(), raw.get(1)) else {
@@ -27,7 +30,7 @@ impl Endpoint {
         let least = match family {
             libc::AF_INET => 16,
             libc::AF_INET6 if given == libc::AF_INET => 16,
-            libc::AF_INET6 => 24,
+            libc::AF_INET6 => Self::SHORTEST_V6,
             _ => 2,
         };
         if raw.len() < least {

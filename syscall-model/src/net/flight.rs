@@ -5,7 +5,7 @@
 //! datagrams the next to be received, is not decided before the program can tell: until then it is only known *how many* have arrived.
 
 use super::{Caller, Endpoint};
-use crate::channels::socket::{self, READABLE};
+use crate::channels::socket::{self, READABLE, Shut, Socket};
 use crate::channels::{ChannelId, epoll, named};
 use crate::faults::Mishap;
 use crate::fd::{Kind, PollEvents};
@@ -140,7 +140,7 @@ impl Flight {
 
 /// Is anything kept in flight at all?
 pub(crate) fn is_any(model: &Model) -> bool {
-    matches!(model.channels.arrivals, Arrivals::Any { .. })
+    matches!(model.channels.outside.arrivals, Arrivals::Any { .. })
 }
 
 /// More has come for a stream: at once into the socket, or in flight.
@@ -157,7 +157,7 @@ pub(crate) fn push(model: &mut Model, id: ChannelId, thing: Thing) {
 /// A connect of a socket that does not wait: whether it comes about is told later.
 pub(crate) fn connect(model: &mut Model, id: ChannelId, thing: Thing) {
     if let Some(socket) = model.channels.sockets.get_mut(&id) {
-        socket.connecting = true;
+        socket.state.starts_connecting();
     }
     push(model, id, thing);
 }
@@ -175,14 +175,19 @@ pub(crate) fn push_datagram(model: &mut Model, id: ChannelId, from: &Endpoint, b
 
 /// These clients want to be accepted; true if it were others before.
 pub(crate) fn set_callers(model: &mut Model, id: ChannelId, callers: Vec<Caller>) -> bool {
-    let known = model.channels.flights.get(&id).map(|flight| &flight.cargo);
+    let known = model
+        .channels
+        .outside
+        .flights
+        .get(&id)
+        .map(|flight| &flight.cargo);
     match known {
         None if callers.is_empty() => return false,
         Some(Cargo::Callers(known)) if *known == callers => return false,
         _ => {}
     }
     if callers.is_empty() {
-        model.channels.flights.remove(&id);
+        model.channels.outside.flights.remove(&id);
         return true;
     }
     let flight = flight(model, id, || Cargo::Callers(Vec::new()));
@@ -195,13 +200,19 @@ pub(crate) fn set_callers(model: &mut Model, id: ChannelId, callers: Vec<Caller>
 }
 
 fn flight(model: &mut Model, id: ChannelId, empty: impl Fn() -> Cargo) -> &mut Flight {
-    let flights = &mut model.channels.flights;
+    let flights = &mut model.channels.outside.flights;
     flights.entry(id).or_insert_with(|| Flight::new(empty()))
 }
 
 /// Datagrams of this sender that are on their way.
 pub fn datagrams_from(model: &Model, id: ChannelId, from: &Endpoint) -> usize {
-    match model.channels.flights.get(&id).map(|flight| &flight.cargo) {
+    match model
+        .channels
+        .outside
+        .flights
+        .get(&id)
+        .map(|flight| &flight.cargo)
+    {
         Some(Cargo::Datagrams(senders)) => senders.get(from).map_or(0, Vector::len),
         _ => 0,
     }
@@ -209,7 +220,13 @@ pub fn datagrams_from(model: &Model, id: ChannelId, from: &Endpoint) -> usize {
 
 /// Bytes of a stream that are on their way.
 pub fn bytes(model: &Model, id: ChannelId) -> usize {
-    match model.channels.flights.get(&id).map(|flight| &flight.cargo) {
+    match model
+        .channels
+        .outside
+        .flights
+        .get(&id)
+        .map(|flight| &flight.cargo)
+    {
         Some(Cargo::Stream(things)) => things.iter().map(Thing::len).sum(),
         _ => 0,
     }
@@ -217,7 +234,13 @@ pub fn bytes(model: &Model, id: ChannelId) -> usize {
 
 /// Will anything more come on this stream after what is on its way?
 pub(crate) fn is_over(model: &Model, id: ChannelId) -> bool {
-    match model.channels.flights.get(&id).map(|flight| &flight.cargo) {
+    match model
+        .channels
+        .outside
+        .flights
+        .get(&id)
+        .map(|flight| &flight.cargo)
+    {
         Some(Cargo::Stream(things)) => things.last().is_some_and(Thing::is_last),
         _ => false,
     }
@@ -228,33 +251,44 @@ pub(crate) fn has_only_ended(model: &Model, id: ChannelId) -> bool {
     let Some(socket) = model.channels.sockets.get(&id) else {
         return false;
     };
-    let is_last_an_end = match model.channels.flights.get(&id).map(|flight| &flight.cargo) {
+    let is_last_an_end = match model
+        .channels
+        .outside
+        .flights
+        .get(&id)
+        .map(|flight| &flight.cargo)
+    {
         Some(Cargo::Stream(things)) => things.last() == Some(&Thing::End),
-        _ => socket.ended,
+        _ => socket.remote().is_some_and(|remote| remote.ended),
     };
-    is_last_an_end && !socket.write_shut
+    is_last_an_end && !socket.shut.write
 }
 
 /// Is there data on its way on this stream?
 pub(crate) fn has_data(model: &Model, id: ChannelId) -> bool {
-    model.channels.flights.get(&id).is_some_and(Flight::has_data)
+    model
+        .channels
+        .outside
+        .flights
+        .get(&id)
+        .is_some_and(Flight::has_data)
 }
 
 /// Have callers or datagrams arrived of which it is not decided yet which they are?
 pub(crate) fn has_arrived(model: &Model, id: ChannelId) -> bool {
-    let flight = model.channels.flights.get(&id);
+    let flight = model.channels.outside.flights.get(&id);
     flight.is_some_and(|flight| flight.arrived > 0)
 }
 
 /// The program has taken something, or said something: whatever else is on its way may again come after the next.
 pub(crate) fn it_went_on(model: &mut Model) {
-    let flights = model.channels.flights.iter();
+    let flights = model.channels.outside.flights.iter();
     let passed: Vec<ChannelId> = flights
         .filter(|(_, flight)| flight.passed > 0 || flight.overdue > 0)
         .map(|(id, _)| *id)
         .collect();
     for id in passed {
-        if let Some(flight) = model.channels.flights.get_mut(&id) {
+        if let Some(flight) = model.channels.outside.flights.get_mut(&id) {
             (flight.passed, flight.overdue) = (0, 0);
         }
     }
@@ -263,32 +297,32 @@ pub(crate) fn it_went_on(model: &mut Model) {
 /// Are all who have something on their way to this socket clients that the program knows nothing of, while it has met others? Then they may come later still,
 /// however long that takes: who has not come yet keeps nobody waiting.
 pub(crate) fn may_come_later(model: &Model, id: ChannelId) -> bool {
-    let Arrivals::Any { late } = model.channels.arrivals else {
+    let Arrivals::Any { late } = model.channels.outside.arrivals else {
         return false;
     };
-    let Some(flight) = model.channels.flights.get(&id) else {
+    let Some(flight) = model.channels.outside.flights.get(&id) else {
         return false;
     };
-    let are_new =
-        match &flight.cargo {
-            Cargo::Stream(_) => false,
-            Cargo::Callers(_) => true,
-            Cargo::Datagrams(senders) => model.channels.sockets.get(&id).is_some_and(|socket| {
-                socket.serves && !senders.keys().any(|from| socket.heard.contains(from))
-            }),
-        };
-    are_new && model.channels.clients_met && flight.overdue < late
+    let are_new = match &flight.cargo {
+        Cargo::Stream(_) => false,
+        Cargo::Callers(_) => true,
+        Cargo::Datagrams(senders) => {
+            let this = model.channels.sockets.get(&id).and_then(Socket::datagrams);
+            this.is_some_and(|this| this.serves && !senders.keys().any(|from| this.heard.contains(from)))
+        }
+    };
+    are_new && model.channels.outside.clients_met && flight.overdue < late
 }
 
 /// Time passes, and the clients that have not come yet come after that.
 pub fn let_clients_wait(model: &mut Model) {
-    let ids: Vec<ChannelId> = model.channels.flights.keys().copied().collect();
+    let ids: Vec<ChannelId> = model.channels.outside.flights.keys().copied().collect();
     for id in ids
         .into_iter()
         .filter(|&id| may_come_later(model, id))
         .collect::<Vec<_>>()
     {
-        if let Some(flight) = model.channels.flights.get_mut(&id) {
+        if let Some(flight) = model.channels.outside.flights.get_mut(&id) {
             flight.overdue += 1;
         }
     }
@@ -296,7 +330,7 @@ pub fn let_clients_wait(model: &mut Model) {
 
 /// What a sender has on its way to one socket goes to another.
 pub(crate) fn redirect(model: &mut Model, from: ChannelId, to: ChannelId, sender: &Endpoint) {
-    let Some(flight) = model.channels.flights.get_mut(&from) else {
+    let Some(flight) = model.channels.outside.flights.get_mut(&from) else {
         return;
     };
     let Cargo::Datagrams(senders) = &mut flight.cargo else {
@@ -305,7 +339,7 @@ pub(crate) fn redirect(model: &mut Model, from: ChannelId, to: ChannelId, sender
     let moved = senders.remove(sender).unwrap_or_default();
     flight.arrived = flight.arrived.min(flight.cargo.count() as u32);
     if flight.cargo.count() == 0 {
-        model.channels.flights.remove(&from);
+        model.channels.outside.flights.remove(&from);
     }
     for bytes in moved {
         push_datagram(model, to, sender, bytes);
@@ -323,19 +357,27 @@ pub(crate) fn arrive(model: &mut Model, id: ChannelId, thing: Thing) {
             socket.deliver(&bytes, Vec::new());
             events = READABLE;
         }
-        Thing::End => (socket.read_shut, socket.ended) = (true, true),
+        Thing::End => {
+            socket.shut.read = true;
+            if let Some(remote) = socket.remote_mut() {
+                remote.ended = true;
+            }
+        }
         Thing::Reset => {
             socket.error = Some(Errno::ECONNRESET);
-            (socket.read_shut, socket.write_shut) = (true, true);
+            socket.shut = Shut::BOTH;
         }
-        Thing::Closed => (socket.read_shut, socket.write_shut) = (true, true),
+        Thing::Closed => socket.shut = Shut::BOTH,
         Thing::Broken => {
             socket.error = Some(Errno::EPIPE);
-            (socket.read_shut, socket.write_shut) = (true, true);
+            socket.shut = Shut::BOTH;
         }
-        Thing::Connected => (socket.connecting, socket.connect_succeeded) = (false, true),
+        Thing::Connected => {
+            socket.state.stops_connecting();
+            socket.state.connect_went_through();
+        }
         Thing::Refused(errno) => {
-            socket.connecting = false;
+            socket.state.stops_connecting();
             return named::connect_failed(model, id, errno);
         }
     }
@@ -345,7 +387,7 @@ pub(crate) fn arrive(model: &mut Model, id: ChannelId, thing: Thing) {
 /// The next `count` things of a stream arrive.
 pub(crate) fn land_things(model: &mut Model, id: ChannelId, count: usize) {
     for _ in 0..count {
-        let Some(flight) = model.channels.flights.get_mut(&id) else {
+        let Some(flight) = model.channels.outside.flights.get_mut(&id) else {
             return;
         };
         flight.begin_anew();
@@ -354,7 +396,7 @@ pub(crate) fn land_things(model: &mut Model, id: ChannelId, count: usize) {
         };
         let Some(thing) = things.pop_front() else { return };
         if things.is_empty() {
-            model.channels.flights.remove(&id);
+            model.channels.outside.flights.remove(&id);
         }
         arrive(model, id, thing);
     }
@@ -362,7 +404,7 @@ pub(crate) fn land_things(model: &mut Model, id: ChannelId, count: usize) {
 
 /// So many more callers or datagrams have arrived.
 pub(crate) fn land_some(model: &mut Model, id: ChannelId, count: u32) {
-    let Some(flight) = model.channels.flights.get_mut(&id) else {
+    let Some(flight) = model.channels.outside.flights.get_mut(&id) else {
         return;
     };
     flight.arrived += count.min(flight.on_the_way());
@@ -377,14 +419,14 @@ pub(crate) fn land_caller(model: &mut Model, id: ChannelId, client: u32) {
     if !has_arrived(model, id) {
         land_some(model, id, 1);
     }
-    if let Some(flight) = model.channels.flights.get_mut(&id) {
+    if let Some(flight) = model.channels.outside.flights.get_mut(&id) {
         flight.chosen = Some(client);
     }
 }
 
 /// The caller that is accepted now, if one has arrived.
 pub(crate) fn take_caller(model: &mut Model, id: ChannelId) -> Option<u32> {
-    let flight = model.channels.flights.get_mut(&id)?;
+    let flight = model.channels.outside.flights.get_mut(&id)?;
     let Cargo::Callers(callers) = &flight.cargo else {
         return None;
     };
@@ -397,7 +439,7 @@ pub(crate) fn take_caller(model: &mut Model, id: ChannelId) -> Option<u32> {
 
 /// Something happens to the datagram with this number on its way to a socket: counted by sender, and in order from each.
 pub(crate) fn mishap(model: &mut Model, id: ChannelId, number: usize, mishap: Mishap) {
-    let Some(flight) = model.channels.flights.get_mut(&id) else {
+    let Some(flight) = model.channels.outside.flights.get_mut(&id) else {
         return;
     };
     let Cargo::Datagrams(senders) = &mut flight.cargo else {
@@ -419,13 +461,13 @@ pub(crate) fn mishap(model: &mut Model, id: ChannelId, number: usize, mishap: Mi
     // One that has arrived may be another now, or there is one fewer.
     flight.arrived = flight.arrived.min(flight.cargo.count() as u32);
     if flight.cargo.count() == 0 {
-        model.channels.flights.remove(&id);
+        model.channels.outside.flights.remove(&id);
     }
 }
 
 /// The next datagram to be received is the first one of this sender.
 pub(crate) fn land_datagram(model: &mut Model, id: ChannelId, from: &Endpoint) {
-    let Some(flight) = model.channels.flights.get_mut(&id) else {
+    let Some(flight) = model.channels.outside.flights.get_mut(&id) else {
         return;
     };
     let Cargo::Datagrams(senders) = &mut flight.cargo else {
@@ -441,7 +483,7 @@ pub(crate) fn land_datagram(model: &mut Model, id: ChannelId, from: &Endpoint) {
     flight.arrived = flight.arrived.saturating_sub(1);
     flight.begin_anew();
     if flight.cargo.count() == 0 {
-        model.channels.flights.remove(&id);
+        model.channels.outside.flights.remove(&id);
     }
     if let Some(bytes) = bytes {
         named::met(model, id, from);

@@ -54,8 +54,6 @@ impl fmt::Display for Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     pub key: Key,
-    /// Which client process: what is said on its other connections may depend on this one.
-    pub client: u32,
     /// It came by IPv4 to an address of IPv6.
     pub by_ipv4: bool,
 }
@@ -76,6 +74,8 @@ pub enum Arrival {
         bytes: Vec<u8>,
         /// There is something behind it: more of it, or an end.
         more: bool,
+        /// What is behind it is something else that the peer said, and not the rest of this.
+        whole: bool,
     },
     /// The peer will say no more.
     End,

@@ -11,7 +11,7 @@ pub use super::readiness::{
 };
 use super::{Caller, Endpoint};
 use crate::channels::ChannelId;
-use crate::channels::socket::Style;
+use crate::channels::socket::{Socket, Style};
 use crate::model::Model;
 use std::collections::BTreeSet;
 
@@ -145,7 +145,7 @@ pub fn ways(model: &Model, observation: &Observation) -> Vec<Way> {
 /// The way in which a wait, whose time is over, finds nothing of all that it could find by these. It is none of those that may be late so often only: the time
 /// that it had is over just once.
 pub fn too_late(model: &Model, ways: &[Way]) -> Option<Way> {
-    let is_possible = matches!(model.channels.arrivals, Arrivals::Any { late: 1.. });
+    let is_possible = matches!(model.channels.outside.arrivals, Arrivals::Any { late: 1.. });
     if ways.iter().any(|way| way.landings.is_empty()) || !is_possible {
         return None;
     }
@@ -159,10 +159,10 @@ pub fn too_late(model: &Model, ways: &[Way]) -> Option<Way> {
 
 /// All that clients have said and the program has not read is there when it ends, or only some of it.
 fn ways_to_exit(model: &Model) -> Vec<Way> {
-    let Arrivals::Any { late } = model.channels.arrivals else {
+    let Arrivals::Any { late } = model.channels.outside.arrivals else {
         return Vec::new();
     };
-    let flights = model.channels.flights.iter();
+    let flights = model.channels.outside.flights.iter();
     let sources: Vec<Source> = flights
         .map(|(&id, flight)| Source {
             id,
@@ -233,11 +233,11 @@ pub fn doubtful(model: &Model, observation: &Observation) -> Option<ChannelId> {
 }
 
 fn flight_of<'m>(model: &'m Model, observation: &Observation) -> Option<(ChannelId, &'m Flight, u32)> {
-    let Arrivals::Any { late } = model.channels.arrivals else {
+    let Arrivals::Any { late } = model.channels.outside.arrivals else {
         return None;
     };
     let id = observation.socket()?;
-    Some((id, model.channels.flights.get(&id)?, late))
+    Some((id, model.channels.outside.flights.get(&id)?, late))
 }
 
 /// That nothing has arrived yet, where the operation can find that: what it waits for is late, or it goes by what is there already.
@@ -249,7 +249,7 @@ fn without_arrival(
     others: usize,
 ) -> Option<Way> {
     let socket = model.channels.sockets.get(&id)?;
-    let is_there = !socket.is_empty() || socket.read_shut || flight.arrived > 0;
+    let is_there = !socket.is_empty() || socket.shut.read || flight.arrived > 0;
     let (may_fail, keeps) = match *observation {
         Observation::Receive { may_fail, peeks, .. } => (may_fail, peeks),
         Observation::Accept { may_fail, .. } => (may_fail, false),
@@ -293,7 +293,7 @@ fn receive(model: &Model, observation: &Observation, things: &imbl::Vector<Thing
     let Some(socket) = model.channels.sockets.get(&id).filter(|_| max > 0) else {
         return Vec::new();
     };
-    let (mut bytes, mut over) = (socket.available(), socket.read_shut || socket.error.is_some());
+    let (mut bytes, mut over) = (socket.available(), socket.shut.read || socket.error.is_some());
     let enough = if may_fail { 1 } else { least.clamp(1, max) };
     let mut found: Vec<(usize, usize)> = Vec::new();
     for count in 0..=things.len() {
@@ -336,7 +336,7 @@ fn close(model: &Model, id: ChannelId, flight: &Flight) -> Vec<Vec<Landing>> {
         return Vec::new();
     };
     let socket = model.channels.sockets.get(&id);
-    let is_open = socket.is_some_and(|s| s.client.is_some() && s.style == Style::Stream && s.is_empty());
+    let is_open = socket.is_some_and(|s| s.client().is_some() && s.style == Style::Stream && s.is_empty());
     let first = things.iter().position(|thing| thing.len() > 0);
     let landing = |first: usize| vec![Landing::Things(id, first + 1)];
     first.filter(|_| is_open).map(landing).into_iter().collect()
@@ -357,11 +357,7 @@ fn health(id: ChannelId, things: &imbl::Vector<Thing>, connects: bool) -> Vec<Ve
 
 /// Who is accepted. Clients that are twins are told apart by nobody: the first of them stands for all.
 fn accept(model: &Model, id: ChannelId, flight: &Flight, callers: &[Caller]) -> Vec<Vec<Landing>> {
-    let listening = model
-        .channels
-        .sockets
-        .get(&id)
-        .and_then(|socket| socket.listening.as_ref());
+    let listening = model.channels.sockets.get(&id).and_then(Socket::listening);
     let own = listening.is_some_and(|listening| !listening.backlog.is_empty());
     if own || flight.chosen.is_some() {
         return Vec::new();
@@ -444,7 +440,7 @@ pub fn land(model: &mut Model, way: &Way) {
         }
     }
     for flight in way.missed.iter().filter(|_| way.counts != Counts::No) {
-        if let Some(flight) = model.channels.flights.get_mut(flight) {
+        if let Some(flight) = model.channels.outside.flights.get_mut(flight) {
             match way.counts {
                 Counts::Passed => flight.passed += 1,
                 Counts::Late | Counts::No => flight.late += 1,

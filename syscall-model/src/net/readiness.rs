@@ -32,7 +32,7 @@ struct Watched {
 impl Watched {
     fn add(&mut self, model: &Model, id: OfdId, events: PollEvents, edges: bool) {
         match model.files.get(id).map(|description| &description.kind) {
-            Some(&Kind::Socket(id)) if model.channels.flights.contains_key(&id) => {
+            Some(&Kind::Socket(id)) if model.channels.outside.flights.contains_key(&id) => {
                 let entry = self.sockets.entry(id).or_insert((PollEvents::empty(), false));
                 *entry = (entry.0 | events, entry.1 | edges);
             }
@@ -62,8 +62,10 @@ impl Watched {
 
 /// What may have arrived at a socket, as far as a look for `events` can tell.
 fn options(model: &Model, id: ChannelId, events: PollEvents, edges: bool) -> Vec<Landing> {
-    let (Some(flight), Some(socket)) = (model.channels.flights.get(&id), model.channels.sockets.get(&id))
-    else {
+    let (Some(flight), Some(socket)) = (
+        model.channels.outside.flights.get(&id),
+        model.channels.sockets.get(&id),
+    ) else {
         return Vec::new();
     };
     let mut shown = socket::poll(model, id);
@@ -84,7 +86,7 @@ fn options(model: &Model, id: ChannelId, events: PollEvents, edges: bool) -> Vec
     };
     let mut options = Vec::new();
     for (before, thing) in things.iter().enumerate() {
-        let more = thing.shows(socket.write_shut);
+        let more = thing.shows(socket.shut.write);
         let is_news = if edges {
             more.intersects(events)
         } else {
@@ -108,7 +110,7 @@ fn watched(model: &Model, on: &[(OfdId, PollEvents)]) -> Watched {
 
 /// Could something arrive that makes one of these ready?
 pub fn may_become_ready(model: &Model, on: &[(OfdId, PollEvents)]) -> bool {
-    !model.channels.flights.is_empty() && !watched(model, on).sources(model).is_empty()
+    !model.channels.outside.flights.is_empty() && !watched(model, on).sources(model).is_empty()
 }
 
 /// Could nothing arrive at these but clients that have not come yet, and may they come later still?
@@ -122,7 +124,7 @@ pub fn only_newcomers_may_come(model: &Model, on: &[(OfdId, PollEvents)]) -> boo
 
 /// The sockets where arrivals matter to a look at these.
 pub fn looked_at(model: &Model, on: &[(OfdId, PollEvents)]) -> Vec<ChannelId> {
-    match model.channels.flights.is_empty() {
+    match model.channels.outside.flights.is_empty() {
         true => Vec::new(),
         false => watched(model, on).sockets.into_keys().collect(),
     }
@@ -143,10 +145,10 @@ pub fn looks_at(model: &Model, on: &[(OfdId, PollEvents)], socket: ChannelId) ->
 
 /// The ways in which a look at readiness by `tid` can find things. `may_fail`: it does not wait. The first is that all has arrived.
 pub fn ways_to_be_ready(model: &Model, tid: Tid, on: &[(OfdId, PollEvents)], may_fail: bool) -> Vec<Way> {
-    let Arrivals::Any { late } = model.channels.arrivals else {
+    let Arrivals::Any { late } = model.channels.outside.arrivals else {
         return Vec::new();
     };
-    if model.channels.flights.is_empty() {
+    if model.channels.outside.flights.is_empty() {
         return Vec::new();
     }
     let all = watched(model, on);
@@ -159,7 +161,7 @@ pub fn ways_to_be_ready(model: &Model, tid: Tid, on: &[(OfdId, PollEvents)], may
         .any(|&(id, events)| model.poll_as(Some(tid), id).intersects(events));
     let ids: Vec<ChannelId> = sources.iter().map(|source| source.id).collect();
     let mut ways = Way::all(&sources, all.in_order);
-    let flights = ids.iter().filter_map(|id| model.channels.flights.get(id));
+    let flights = ids.iter().filter_map(|id| model.channels.outside.flights.get(id));
     let mut flights = flights.map(|flight| if is_ready { flight.passed } else { flight.late });
     if (is_ready || may_fail) && flights.all(|times| times < late) {
         ways.push(Way {

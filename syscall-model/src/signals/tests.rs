@@ -31,14 +31,14 @@ fn take(kernel: &mut Kernel, tid: Tid) -> Option<i32> {
 #[test]
 fn standard_signals_coalesce_and_real_time_ones_queue_in_order() {
     let mut kernel = Kernel::new();
-    kernel.model.thread_mut(MAIN).mask = u64::MAX;
+    kernel.model.thread_mut(MAIN).signals.mask = u64::MAX;
     for value in [1, 2] {
         for signo in [RT, libc::SIGUSR1] {
             Signals::send_process(&mut kernel.model, SigInfo::queued(signo, 1000, 1000, value));
         }
     }
-    kernel.model.thread_mut(MAIN).mask = 0;
-    Signals::settle(&mut kernel.model);
+    kernel.model.thread_mut(MAIN).signals.mask = 0;
+    Signals::assign(&mut kernel.model);
     let mut taken = Vec::new();
     while let Some(delivery) = Signals::take(&mut kernel.model, MAIN) {
         taken.push((delivery.info.signo, delivery.info.value()));
@@ -67,12 +67,12 @@ fn the_first_thread_takes_what_it_does_not_block_else_the_lowest() {
     kill(&mut kernel, libc::SIGUSR1);
     assert_eq!(next(&kernel, MAIN), Some(libc::SIGUSR1));
     assert_eq!((next(&kernel, a), next(&kernel, b)), (None, None));
-    kernel.model.thread_mut(MAIN).mask = bit(libc::SIGUSR1);
-    Signals::settle(&mut kernel.model);
+    kernel.model.thread_mut(MAIN).signals.mask = bit(libc::SIGUSR1);
+    Signals::assign(&mut kernel.model);
     assert_eq!(next(&kernel, MAIN), None);
     assert_eq!(next(&kernel, a), Some(libc::SIGUSR1));
-    kernel.model.thread_mut(a).mask = bit(libc::SIGUSR1);
-    Signals::settle(&mut kernel.model);
+    kernel.model.thread_mut(a).signals.mask = bit(libc::SIGUSR1);
+    Signals::assign(&mut kernel.model);
     assert_eq!(take(&mut kernel, a), None);
     assert_eq!(take(&mut kernel, b), Some(libc::SIGUSR1));
 }
@@ -88,19 +88,19 @@ fn ignored_signals_are_dropped_unless_blocked() {
     kill(&mut kernel, libc::SIGUSR1);
     kill(&mut kernel, libc::SIGCHLD);
     assert_eq!(kernel.model.signals.shared_set(), 0);
-    kernel.model.thread_mut(MAIN).mask = bit(libc::SIGUSR1);
+    kernel.model.thread_mut(MAIN).signals.mask = bit(libc::SIGUSR1);
     kill(&mut kernel, libc::SIGUSR1);
     assert_eq!(kernel.model.signals.shared_set(), bit(libc::SIGUSR1));
     // Unblocked and still ignored: gone without a trace.
-    kernel.model.thread_mut(MAIN).mask = 0;
-    Signals::settle(&mut kernel.model);
+    kernel.model.thread_mut(MAIN).signals.mask = 0;
+    Signals::assign(&mut kernel.model);
     assert_eq!(kernel.model.signals.shared_set(), 0);
 }
 
 #[test]
 fn ignoring_a_signal_takes_it_back() {
     let mut kernel = Kernel::new();
-    kernel.model.thread_mut(MAIN).mask = bit(libc::SIGUSR1);
+    kernel.model.thread_mut(MAIN).signals.mask = bit(libc::SIGUSR1);
     kill(&mut kernel, libc::SIGUSR1);
     Signals::raise(&mut kernel.model, MAIN, libc::SIGUSR1);
     let ignore = Action {
@@ -137,7 +137,7 @@ fn a_handler_blocks_its_signal_and_its_mask_until_it_returns() {
     let frame = Signals::begin_handler(&mut kernel.model, MAIN, &delivery);
     assert_eq!(frame, 0);
     let inside = bit(libc::SIGUSR1) | bit(libc::SIGUSR2);
-    assert_eq!(kernel.model.thread(MAIN).mask, inside);
+    assert_eq!(kernel.model.thread(MAIN).signals.mask, inside);
     kill(&mut kernel, libc::SIGUSR1);
     assert_eq!(next(&kernel, MAIN), None);
     Signals::end_handler(&mut kernel.model, MAIN, frame, (0, 0, libc::SS_DISABLE));
@@ -156,7 +156,7 @@ fn nodefer_and_resethand() {
         Disposition::Handler { handler: 0x400a, .. }
     ));
     Signals::begin_handler(&mut kernel.model, MAIN, &delivery);
-    assert_eq!(kernel.model.thread(MAIN).mask, 0);
+    assert_eq!(kernel.model.thread(MAIN).signals.mask, 0);
     kill(&mut kernel, libc::SIGUSR1);
     let second = Signals::take(&mut kernel.model, MAIN).unwrap();
     assert_eq!(second.action, Disposition::Terminate);
@@ -167,20 +167,20 @@ fn the_frame_holds_the_mask_from_before_a_temporary_one() {
     let mut kernel = Kernel::new();
     handle(&mut kernel, libc::SIGUSR1, 0, 0);
     let thread = kernel.model.thread_mut(MAIN);
-    thread.saved_mask = Some(0xf0);
-    thread.mask = 0;
+    thread.signals.saved_mask = Some(0xf0);
+    thread.signals.mask = 0;
     kill(&mut kernel, libc::SIGUSR1);
     let delivery = Signals::take(&mut kernel.model, MAIN).unwrap();
     assert_eq!(Signals::begin_handler(&mut kernel.model, MAIN, &delivery), 0xf0);
-    assert_eq!(kernel.model.thread(MAIN).saved_mask, None);
-    assert_eq!(kernel.model.thread(MAIN).mask, bit(libc::SIGUSR1));
+    assert_eq!(kernel.model.thread(MAIN).signals.saved_mask, None);
+    assert_eq!(kernel.model.thread(MAIN).signals.mask, bit(libc::SIGUSR1));
 }
 
 #[test]
 fn a_fault_that_is_blocked_kills() {
     let mut kernel = Kernel::new();
     handle(&mut kernel, libc::SIGSEGV, 0, 0);
-    kernel.model.thread_mut(MAIN).mask = bit(libc::SIGSEGV);
+    kernel.model.thread_mut(MAIN).signals.mask = bit(libc::SIGSEGV);
     Signals::force(&mut kernel.model, MAIN, SigInfo::fault(libc::SIGSEGV, 1, 0));
     let delivery = Signals::take(&mut kernel.model, MAIN).unwrap();
     assert_eq!(delivery.action, Disposition::Core);
@@ -196,8 +196,8 @@ fn exec_keeps_ignored_and_pending_signals_and_drops_handlers() {
     };
     Signals::set_action(&mut kernel.model, libc::SIGUSR2, ignore);
     let thread = kernel.model.thread_mut(MAIN);
-    thread.mask = bit(libc::SIGUSR1);
-    thread.altstack = (1, 4096, 0);
+    thread.signals.mask = bit(libc::SIGUSR1);
+    thread.signals.altstack = (1, 4096, 0);
     kill(&mut kernel, libc::SIGUSR1);
     Signals::raise(&mut kernel.model, MAIN, libc::SIGUSR1);
     kernel.model.exec(Kernel::MAIN, b"/bin/other");
@@ -206,9 +206,9 @@ fn exec_keeps_ignored_and_pending_signals_and_drops_handlers() {
     assert_eq!(signals.action(libc::SIGUSR2).handler, SIG_IGN);
     assert_eq!(signals.shared_set(), bit(libc::SIGUSR1));
     let thread = kernel.model.thread(MAIN);
-    assert_eq!(thread.mask, bit(libc::SIGUSR1));
-    assert_eq!(thread.signals.set(), bit(libc::SIGUSR1));
-    assert_eq!(thread.altstack.2, libc::SS_DISABLE);
+    assert_eq!(thread.signals.mask, bit(libc::SIGUSR1));
+    assert_eq!(thread.signals.pending.set(), bit(libc::SIGUSR1));
+    assert_eq!(thread.signals.altstack.2, libc::SS_DISABLE);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_signal_makes_a_waiting_thread_runnable() {
 #[test]
 fn stop_and_continue_cancel_each_other() {
     let mut kernel = Kernel::new();
-    kernel.model.thread_mut(MAIN).mask = !UNBLOCKABLE;
+    kernel.model.thread_mut(MAIN).signals.mask = !UNBLOCKABLE;
     kill(&mut kernel, libc::SIGTSTP);
     kill(&mut kernel, libc::SIGCONT);
     assert_eq!(kernel.model.signals.shared_set(), bit(libc::SIGCONT));
@@ -255,11 +255,11 @@ fn siginfo_has_the_layout_of_the_kernel() {
 fn the_alternate_stack_is_used_once() {
     let mut kernel = Kernel::new();
     let thread = kernel.model.thread_mut(MAIN);
-    thread.altstack = (0x10_000, 0x2000, 0);
+    thread.signals.altstack = (0x10_000, 0x2000, 0);
     let onstack = libc::SA_ONSTACK as u64;
     assert_eq!(alternate_stack_top(thread, 0x7fff_0000, onstack), Some(0x12_000));
     assert_eq!(alternate_stack_top(thread, 0x11_000, onstack), None);
     assert_eq!(alternate_stack_top(thread, 0x7fff_0000, 0), None);
-    thread.altstack.2 = libc::SS_DISABLE;
+    thread.signals.altstack.2 = libc::SS_DISABLE;
     assert_eq!(alternate_stack_top(thread, 0x7fff_0000, onstack), None);
 }

@@ -3,8 +3,10 @@
 use super::Fate::*;
 use super::lookup;
 use crate::call::Call;
-use crate::effect::{Effect, Outcome, Prepared};
+use crate::channels::named;
+use crate::effect::{Beginning, Effect, Outcome, Prepared};
 use crate::fs::durable;
+use crate::handlers::timed;
 use crate::ipc::segments;
 use crate::memory::GuestMemory;
 use crate::model::Cx;
@@ -15,10 +17,10 @@ use std::ops::Range;
 pub(crate) fn execute(cx: &mut Cx, call: &Call) -> Outcome {
     let outcome = dispatch(cx, call);
     durable::after_call(cx.model, call, outcome.is_ok());
-    mirror::settle(cx.model, cx.net);
+    mirror::exchange(cx.model, cx.net);
     segments::settle(cx.model, cx.model.process.pid);
     // Masks, threads and waits may have changed, and with them who takes a pending signal.
-    Signals::settle(cx.model);
+    Signals::assign(cx.model);
     cx.model.stack_pointer = 0;
     outcome
 }
@@ -41,16 +43,26 @@ fn dispatch(cx: &mut Cx, call: &Call) -> Outcome {
     }
 }
 
-pub(crate) fn prepare(cx: &mut Cx, call: &Call) -> Prepared {
+pub(crate) fn prepare(cx: &Cx, call: &Call) -> Prepared {
     match lookup(call.sysno).fate {
-        Model(_, prepare) => {
-            let prepared = prepare(cx, call);
-            mirror::settle(cx.model, cx.net);
-            segments::settle(cx.model, cx.model.process.pid);
-            prepared
-        }
+        Model(_, prepare) => prepare(cx, call),
         _ => Prepared::invisible(),
     }
+}
+
+/// Does what a call does before it runs.
+pub(crate) fn begin(cx: &mut Cx, beginning: &Beginning) {
+    if beginning.awaits_clients {
+        named::await_clients(cx.model);
+    }
+    if let Some(deadline) = beginning.deadline {
+        cx.thread().call.deadline = deadline;
+    }
+    if let Some(mask) = beginning.mask {
+        timed::put_in_force(cx, mask);
+    }
+    mirror::exchange(cx.model, cx.net);
+    segments::settle(cx.model, cx.model.process.pid);
 }
 
 /// The memory that a call has accessed which returned this, and whether it was filled.

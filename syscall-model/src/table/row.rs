@@ -12,7 +12,7 @@ use syscalls::{Errno, Sysno};
 /// Performs a call on the model.
 pub type Handler = fn(&mut Cx, &Call) -> Outcome;
 /// Tells, when a thread parks before a call, whether it is visible, what it waits for, what it touches.
-pub type Prepare = fn(&mut Cx, &Call) -> Prepared;
+pub type Prepare = fn(&Cx, &Call) -> Prepared;
 
 /// What becomes of a system call.
 #[derive(Clone, Copy)]

@@ -65,21 +65,19 @@ impl<H: Host> Guest<H> {
     pub fn effect_after_prepare(&mut self, sysno: Sysno, args: [u64; 6]) -> Result<Effect, Errno> {
         let call = Call::new(sysno, args);
         let mut cx = self.cx();
-        cx.prepare(&call);
+        let prepared = cx.prepare(&call);
+        cx.begin(&prepared.begins);
         cx.execute(&call)
     }
 
     pub fn effect(&mut self, sysno: Sysno, args: [u64; 6]) -> Result<Effect, Errno> {
         let call = Call::new(sysno, args);
         let mut cx = self.cx();
-        // Preparing must never change anything or fail, whatever the arguments.
+        // Preparing must never fail, whatever the arguments, nor may it begin what only the other way of making a call does.
+        let prepared = cx.prepare(&call);
         let before = cx.model.clone();
-        cx.prepare(&call);
-        assert!(
-            *cx.model == before,
-            "prepare of {} changed the model",
-            sysno.name()
-        );
+        cx.begin(&prepared.begins);
+        assert!(*cx.model == before, "{} began something", sysno.name());
         cx.execute(&call)
     }
 

@@ -1,5 +1,5 @@
 // Connects without waiting, and must wait for the connection to stand before it writes.
-// Called as early PORT buggy|fixed
+// Called as early PORT buggy|fixed|again, where `again` is a second connect of a socket that waits by then.
 #include "net.h"
 #include <errno.h>
 #include <poll.h>
@@ -13,6 +13,10 @@ int main(int argc, char **argv) {
     struct pollfd poll_fd = {.fd = fd, .events = POLLOUT};
     if (!strcmp(argv[2], "fixed"))
         CHECK(poll(&poll_fd, 1, -1) == 1);
+    if (!strcmp(argv[2], "again")) {
+        CHECK(fcntl(fd, F_SETFL, 0) == 0);
+        CHECK(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    }
     CHECK(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0);
     if (error) {
         puts("refused");

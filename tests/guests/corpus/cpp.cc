@@ -123,10 +123,25 @@ static void once() {
     assert(times == 1);
 }
 
+// A variable that is made when it is first asked for: the compiler sees to it that one thread makes it, and that others see it made.
+struct settings { int value; settings() : value(0) { for (int i = 0; i < 3; i++) value++; } };
+static settings &made_by_hand() {
+    static char memory[sizeof(settings)];
+    static bool is_made;
+    if (!is_made) new (memory) settings, is_made = true;
+    return *reinterpret_cast<settings *>(memory);
+}
+static settings &made_once() { static settings made; return made; }
+static void local_static() {
+    auto use = [] { assert((bad ? made_by_hand() : made_once()).value <= 3); };
+    together(use, use);
+}
+
 int main(int argc, char **argv) {
     const struct { const char *name; void (*run)(); } programs[] = {
         {"check_then_act", check_then_act}, {"condition", condition}, {"publish", publish}, {"configuration", configuration},
-        {"shared_lock", shared_lock}, {"result", result}, {"both_locks", both_locks}, {"once", once}};
+        {"shared_lock", shared_lock}, {"result", result}, {"both_locks", both_locks}, {"once", once},
+        {"local_static", local_static}};
     if (argc != 3) return 64;
     bad = std::strcmp(argv[2], "bad") == 0;
     for (auto &program : programs)

@@ -41,7 +41,7 @@ impl Background {
     /// Waits until somebody listens at `port` or has bound it for datagrams; fails if the process ends before.
     pub fn wait_for_port(&mut self, port: u16, limit: Duration) -> Result<()> {
         let deadline = Instant::now() + limit;
-        while !is_bound(port)? {
+        while !test_ports::is_bound(port)? {
             if let Some(end) = self.try_end()? {
                 bail!("it ended ({end:?}) before it listened at {port}; {}", self.said());
             }
@@ -109,49 +109,5 @@ impl Drop for Background {
         // Also those that it started and left; there may be none.
         let _ = killpg(self.group, Signal::SIGKILL);
         let _ = self.child.wait();
-    }
-}
-
-/// Whether a socket of this machine listens at the port, or is bound to it for datagrams.
-fn is_bound(port: u16) -> Result<bool> {
-    const LISTEN: &str = "0A";
-    const UNCONNECTED: &str = "07";
-    for (table, wanted) in [
-        ("tcp", LISTEN),
-        ("tcp6", LISTEN),
-        ("udp", UNCONNECTED),
-        ("udp6", UNCONNECTED),
-    ] {
-        let path = format!("/proc/net/{table}");
-        // There is no such table if the kernel does without this family.
-        let Ok(text) = fs::read_to_string(&path) else {
-            continue;
-        };
-        let is_it = |line: &str| {
-            let mut fields = line.split_whitespace();
-            let local = fields.nth(1).and_then(|address| address.rsplit(':').next());
-            let state = fields.nth(1);
-            local.and_then(|local| u16::from_str_radix(local, 16).ok()) == Some(port) && state == Some(wanted)
-        };
-        if text.lines().skip(1).any(is_it) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::{TcpListener, UdpSocket};
-
-    #[test]
-    fn bound_ports_are_seen() {
-        let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let udp = UdpSocket::bind("[::1]:0").expect("a port");
-        let port = tcp.local_addr().expect("an address").port();
-        assert!(is_bound(port).expect("the tables"));
-        let datagrams = udp.local_addr().expect("an address").port();
-        assert!(is_bound(datagrams).expect("the tables"));
     }
 }

@@ -39,7 +39,7 @@ pub enum Aspect {
 }
 
 /// One program with all it takes to run it. In `run`, `server`, `client` and `files`, `{port}` and `{second}` are ports that nobody has, `{work}` is
-/// the working directory.
+/// the working directory. Flat: each field is a key of an entry in `tests/debian/programs.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
@@ -64,6 +64,9 @@ pub struct Program {
     pub server: Option<String>,
     /// A shell command that talks to the server under test, which listens at `{port}`.
     pub client: Option<String>,
+    /// Options of tracefork that it takes to run it, because of its peers.
+    #[serde(default)]
+    pub options: Vec<String>,
     /// With what exit code it ends; for a server under test, its client.
     #[serde(default)]
     pub exit: i32,

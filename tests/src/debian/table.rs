@@ -89,7 +89,8 @@ fn row(program: &Program, verdict: &Verdict) -> String {
 fn result(program: &Program, verdict: &Verdict) -> String {
     let why = |reason: &Option<String>| reason.as_deref().unwrap_or("not known yet").to_owned();
     match verdict {
-        Verdict::Same => "same".to_owned(),
+        Verdict::Same if program.options.is_empty() => "same".to_owned(),
+        Verdict::Same => format!("same, with `{}`", program.options.join(" ")),
         Verdict::Stops(_) => format!("refused: {}", why(&program.stops)),
         Verdict::Differs(_) => format!("differs: {}", why(&program.differs)),
     }

@@ -21,8 +21,8 @@ use crate::supervised::Tracefork;
 /// The schedules that are tried.
 pub const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// A run that takes longer hangs, for all we know. The slowest programs of the list take a tenth of it on a quiet machine.
-const LIMIT: Duration = Duration::from_secs(180);
+/// A run that takes longer hangs. The slowest programs of the list take a hundredth of it on a quiet machine.
+const LIMIT: Duration = Duration::from_mins(30);
 
 /// For what is known to differ, which may mean that it does not end.
 const SHORT_LIMIT: Duration = Duration::from_secs(20);
@@ -314,7 +314,10 @@ impl<'a> Place<'a> {
         }
         let mut command = tracefork.command(&self.scratch.work());
         command.args(options).arg("--stdin").arg(self.stdin()?);
-        command.arg("--json").arg(&json).arg("--peer-output").arg(&peers);
+        command.arg("--json").arg(&json).args(&self.program.options);
+        if self.program.client.is_some() {
+            command.arg("--peer-output").arg(&peers);
+        }
         if let Some(server) = &self.program.server {
             command.arg("--server").arg(self.fill(server, ports));
         }

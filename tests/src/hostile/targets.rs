@@ -9,7 +9,7 @@ use peers::{Address, PeerState, PeerWorld, Readable};
 use sweep::baseline::Baseline;
 use sweep::merge::{Allowed, merge};
 use sweep::{Plan, Selection, Source};
-use symbols::{Mapping, Symbolizer, UnwindRegs};
+use symbols::{FileMapping, Symbolizer, UnwindRegs};
 use trace::format;
 use views::View;
 
@@ -151,7 +151,7 @@ pub fn module(file: &[u8]) -> Result<(), String> {
     }
     with_file(file, |path| {
         let mut symbols = Symbolizer::new();
-        symbols.set_mappings(vec![Mapping {
+        symbols.set_mappings(vec![FileMapping {
             range: 0x40_0000..0x80_0000,
             file_offset: 0,
             file: path.to_owned(),

@@ -94,7 +94,17 @@ fn the_guests_are_as_their_sweep_says() {
 fn the_corpus_is_as_its_sweep_says() {
     let bench = Bench::new(&[]);
     fs::create_dir(bench.path("built")).expect("a directory");
-    for source in ["waiting.c", "values.c", "classics.c", "cpp.cc", "rust.rs"] {
+    for source in [
+        "waiting.c",
+        "values.c",
+        "classics.c",
+        "freed.c",
+        "library.c",
+        "polling.c",
+        "behalf.c",
+        "cpp.cc",
+        "rust.rs",
+    ] {
         let built = guests::one(&format!("corpus/{source}")).and_then(|guest| guest.build());
         let built = built.expect("the guest builds");
         let name = source.split('.').next().expect("a name");
@@ -104,7 +114,9 @@ fn the_corpus_is_as_its_sweep_says() {
     let file = file.to_str().expect("the path is text");
     let built = format!("guests={}", bench.path("built").display());
     let mut checked = 0;
-    for part in ["waiting", "values", "classics", "cpp", "rust"] {
+    for part in [
+        "waiting", "values", "classics", "freed", "library", "polling", "behalf", "cpp", "rust",
+    ] {
         let line = [
             "sweep",
             file,
@@ -120,5 +132,5 @@ fn the_corpus_is_as_its_sweep_says() {
         let swept = bench.swept(bench.run(&line)).assert_code(0);
         checked += swept.scenarios().len();
     }
-    assert!(checked >= 170, "{checked} programs");
+    assert!(checked >= 226, "{checked} programs");
 }

@@ -19,7 +19,7 @@ const PM_SCAN_WP_MATCHING: u64 = 1;
 const PM_SCAN_CHECK_WPASYNC: u64 = 2;
 const PAGE_IS_WRITTEN: u64 = 2;
 
-const PAGE: usize = 4096;
+const PAGE: usize = crate::PAGE as usize;
 const PAGES: usize = 4;
 
 pub(super) fn userfaultfd() -> Finding {

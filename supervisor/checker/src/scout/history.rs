@@ -1,18 +1,19 @@
 //! What happened before what in a walk: vector clocks, and the last accesses to each byte.
 
-use super::race::{Race, Side, access};
+use super::conflicts::{add_site, bytes_of, lend, note_freed, ordered_by_accident, unordered};
+use super::race::Side;
 use super::{Findings, Known};
 use explore::{Access, Footprint};
-use hooks::{Place, Watched};
+use hooks::Place;
 use session::{Event, Session, Watching};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 use syscall_model::{Pending, Tid};
 
-const WORD: u64 = 8;
+pub(super) const WORD: u64 = 8;
 /// Words of one access that are looked at.
-const MOST_WORDS: u64 = 1 << 13;
+pub(super) const MOST_WORDS: u64 = 1 << 13;
 
 /// How far each thread has come, as another one knows it.
 type Clock = BTreeMap<Tid, u32>;
@@ -90,26 +91,28 @@ impl Order {
 
 /// An access of a thread to some bytes of a word.
 #[derive(Clone, Debug)]
-struct Earlier {
-    tid: Tid,
-    time: u32,
-    side: Side,
-    own_stack: bool,
+pub(super) struct Earlier {
+    pub(super) tid: Tid,
+    pub(super) time: u32,
+    pub(super) side: Side,
+    pub(super) own_stack: bool,
     /// One bit for each byte.
-    bytes: u8,
-    is_atomic: bool,
-    held: Arc<BTreeSet<u64>>,
+    pub(super) bytes: u8,
+    pub(super) is_atomic: bool,
+    pub(super) in_handler: bool,
+    pub(super) held: Arc<BTreeSet<u64>>,
 }
 
 /// One access while it is compared with the earlier ones.
-struct Now<'a> {
-    tid: Tid,
-    time: u32,
-    side: Side,
-    own_stack: bool,
-    span: &'a Range<u64>,
-    is_atomic: bool,
-    held: Arc<BTreeSet<u64>>,
+pub(super) struct Now<'a> {
+    pub(super) tid: Tid,
+    pub(super) time: u32,
+    pub(super) side: Side,
+    pub(super) own_stack: bool,
+    pub(super) span: &'a Range<u64>,
+    pub(super) is_atomic: bool,
+    pub(super) in_handler: bool,
+    pub(super) held: Arc<BTreeSet<u64>>,
 }
 
 /// What a walk has seen.
@@ -119,6 +122,10 @@ pub struct History {
     /// The same without the locks of the C library. Who was first to take one is an accident of the schedule: accesses that only this orders, and that no lock
     /// excludes from each other, are as good as unordered in another schedule.
     without_locks: Order,
+    /// The same without atomic operations, too. A block that is freed may have been counted to its end by them, and another schedule may not have counted right.
+    by_waiting: Order,
+    /// Who has touched each word, where: all of it, while `words` has the last accesses only.
+    touched: BTreeMap<u64, BTreeSet<(Tid, Place)>>,
     /// The locks that each thread holds.
     held: BTreeMap<Tid, Arc<BTreeSet<u64>>>,
     words: BTreeMap<u64, Vec<Earlier>>,
@@ -127,19 +134,24 @@ pub struct History {
 impl History {
     /// A thread is about to make its step.
     pub fn before_step(&mut self, session: &Session, tid: Tid, known: &mut Known, found: &mut Findings) {
-        self.order.tick(tid);
-        self.without_locks.tick(tid);
+        for order in [&mut self.order, &mut self.without_locks, &mut self.by_waiting] {
+            order.tick(tid);
+        }
         if session.model().thread(tid).pending == Pending::Start
-            && let Some(region) = session.own_region(tid)
+            && let Some(region) = session.sharing().own_region(tid)
         {
             // Another thread may have had this stack before.
-            self.renewed(&session.name_of(tid, &region));
+            self.renewed(&session.sharing().name_of(tid, &region));
         }
-        if let Some((span, site)) = session.atomic_object(tid) {
+        if let Some((span, site)) = session.sharing().atomic_object(tid) {
             self.atomic_instruction(session, tid, site, &span, known, found);
             return self.synchronised(session, tid);
         }
-        let Some(watching) = session.watching(tid) else {
+        if let Some(watching) = session.sharing().works_on(tid) {
+            note_freed(session, tid, &watching, known, found);
+            self.accessed(session, tid, &watching, known, found);
+        }
+        let Some(watching) = session.sharing().watching(tid) else {
             return self.synchronised(session, tid);
         };
         if known.is_watched(watching.place) && !known.stacks.knows(watching.place) {
@@ -148,10 +160,10 @@ impl History {
         note_freed(session, tid, &watching, known, found);
         let is_atomic = self.accessed(session, tid, &watching, known, found);
         if is_atomic {
-            self.atomic_access(tid, &session.footprint(tid));
+            self.atomic_access(tid, &session.footprints().footprint(tid));
         }
         // What is done inside of a function like `pthread_once` comes before what its next caller does.
-        self.atomic_access(tid, &session.inside(tid));
+        self.atomic_access(tid, &session.footprints().inside(tid));
     }
 
     /// What happened in the rest of its step.
@@ -166,10 +178,13 @@ impl History {
         for event in events {
             match event {
                 Event::Joins { waiter, handle } => self.joined(waiter, handle),
-                Event::Renewed(range) => self.renewed(&session.name_of(tid, &range)),
+                Event::Renewed(range) => self.renewed(&session.sharing().name_of(tid, &range)),
                 Event::Accesses(watching) => {
                     if self.order.clocks.contains_key(&tid) {
-                        note_freed(session, tid, &watching, known, found);
+                        // What has just been freed is no use of it.
+                        if !watching.frees {
+                            note_freed(session, tid, &watching, known, found);
+                        }
                         self.accessed(session, tid, &watching, known, found);
                     }
                 }
@@ -178,9 +193,12 @@ impl History {
     }
 
     fn synchronised(&mut self, session: &Session, tid: Tid) {
-        let footprint = session.footprint(tid);
+        let footprint = session.footprints().footprint(tid);
         self.order.synchronised(tid, &footprint);
-        let Some((lock, takes)) = session.lock_step(tid) else {
+        let Some((lock, takes)) = session.sharing().lock_step(tid) else {
+            if session.sharing().is_ordered_by_waiting(tid) {
+                self.by_waiting.synchronised(tid, &footprint);
+            }
             return self.without_locks.synchronised(tid, &footprint);
         };
         let held = Arc::make_mut(self.held.entry(tid).or_default());
@@ -202,12 +220,14 @@ impl History {
         let handle = handle.filter(|_| joins_are_seen);
         self.order.ended(tid, handle);
         self.without_locks.ended(tid, handle);
+        self.by_waiting.ended(tid, handle);
         self.held.remove(&tid);
     }
 
     fn joined(&mut self, waiter: Tid, handle: u64) {
         self.order.joined(waiter, handle);
         self.without_locks.joined(waiter, handle);
+        self.by_waiting.joined(waiter, handle);
     }
 
     /// The memory is new: what was done to it belongs to something else.
@@ -219,6 +239,7 @@ impl History {
             .collect();
         for word in words {
             self.words.remove(&word);
+            self.touched.remove(&word);
         }
     }
 
@@ -233,7 +254,7 @@ impl History {
         found: &mut Findings,
     ) {
         if !known.watched.is_atomic(span) {
-            let named = session.name_of(tid, span);
+            let named = session.sharing().name_of(tid, span);
             let words = self.words.range(named.start & !(WORD - 1)..named.end);
             // Plain accesses before this one were not taken for what they are.
             found.has_learned |= words
@@ -275,9 +296,11 @@ impl History {
                 own_stack: watching.own_stack,
                 span,
                 is_atomic: known.is_atomic(watching.place, span),
+                in_handler: session.sharing().is_in_handler(tid),
                 held: self.held.get(&tid).cloned().unwrap_or_default(),
             };
             if session
+                .sharing()
                 .stack_owner(tid, span.start)
                 .is_some_and(|owner| owner != tid)
             {
@@ -302,23 +325,42 @@ impl History {
     ) {
         let bytes = bytes_of(now.span, word);
         let name = session.model().memory_name(now.tid, word);
+        let touched = self.touched.entry(name).or_default();
+        touched.insert((now.tid, now.side.place));
         let earlier = self.words.entry(name).or_default();
         for other in earlier.iter_mut() {
-            let conflicts =
-                other.tid != now.tid && other.bytes & bytes != 0 && (other.side.writes || now.side.writes);
-            if !conflicts {
+            let meets = other.bytes & bytes != 0 && (other.side.writes || now.side.writes);
+            if meets && other.tid == now.tid && other.in_handler != now.in_handler {
+                // The handler may have come at another moment, unless the signal was blocked: then the search finds out.
+                for (side, own_stack) in [(other.side, other.own_stack), (now.side, now.own_stack)] {
+                    add_site(&mut found.atomic_sites, side.place, own_stack);
+                }
+            }
+            if !meets || other.tid == now.tid {
                 continue;
             }
+            let by_accident =
+                !self.by_waiting.knows(now.tid, other.tid, other.time) && other.held.is_disjoint(&now.held);
             if !self.order.knows(now.tid, other.tid, other.time) {
                 unordered(session, word, other, now, known, found);
-            } else if !self.without_locks.knows(now.tid, other.tid, other.time)
-                && other.held.is_disjoint(&now.held)
+                continue;
+            }
+            if by_accident {
+                ordered_by_accident(session, word, other, now, known, found);
+            }
+            if !self.without_locks.knows(now.tid, other.tid, other.time) && other.held.is_disjoint(&now.held)
             {
                 known.doubtful.extend([other.side.place, now.side.place]);
+            } else if now.side.frees && !self.by_waiting.knows(now.tid, other.tid, other.time) {
+                let theirs = touched.iter().filter(|(tid, _)| *tid == other.tid);
+                known.doubtful.extend(theirs.map(|(_, place)| *place));
             }
         }
         let is_replaced = |other: &Earlier| {
-            other.tid == now.tid && other.side.writes == now.side.writes && other.bytes & !bytes == 0
+            other.tid == now.tid
+                && other.side.writes == now.side.writes
+                && other.in_handler == now.in_handler
+                && other.bytes & !bytes == 0
         };
         earlier.retain(|other| !is_replaced(other));
         earlier.push(Earlier {
@@ -328,145 +370,8 @@ impl History {
             own_stack: now.own_stack,
             bytes,
             is_atomic: now.is_atomic,
+            in_handler: now.in_handler,
             held: Arc::clone(&now.held),
         });
     }
-}
-
-/// The bytes of a word that are in a span, one bit for each.
-fn bytes_of(span: &Range<u64>, word: u64) -> u8 {
-    (0..WORD)
-        .filter(|byte| span.contains(&(word + byte)))
-        .fold(0, |mask, byte| mask | 1 << byte)
-}
-
-/// The memory of another thread's stack: from now on its owner's accesses to it count.
-fn lend(span: &Range<u64>, known: &mut Known, found: &mut Findings) {
-    let words = (span.start & !(WORD - 1)..span.end).step_by(WORD as usize);
-    for word in words.take(MOST_WORDS as usize) {
-        found.has_learned |= known.lent.insert(word);
-    }
-}
-
-/// Two accesses that conflict and that nothing orders.
-fn unordered(
-    session: &Session,
-    word: u64,
-    other: &mut Earlier,
-    now: &mut Now,
-    known: &mut Known,
-    found: &mut Findings,
-) {
-    let shared = other.bytes & bytes_of(now.span, word);
-    let start = word + u64::from(shared.trailing_zeros());
-    let span = start..word + WORD - u64::from(shared.leading_zeros());
-    for (side, is_atomic) in [(other.side, &mut other.is_atomic), (now.side, &mut now.is_atomic)] {
-        if !*is_atomic && known.finds_atomic(session, side.place, &span) {
-            *is_atomic = true;
-            found.has_learned = true;
-        }
-    }
-    if known.is_in_lock(session, other.side.place) || known.is_in_lock(session, now.side.place) {
-        return;
-    }
-    let are_atomic = other.is_atomic && now.is_atomic;
-    let mut sites = Watched::default();
-    for (side, own_stack) in [(other.side, other.own_stack), (now.side, now.own_stack)] {
-        add_site(&mut sites, side.place, own_stack);
-    }
-    for (side, is_atomic) in [(other.side, other.is_atomic), (now.side, now.is_atomic)] {
-        // A sequentially consistent store is an instruction of its own kind.
-        if let (true, true, Place::Instruction(_)) = (is_atomic, side.writes, side.place) {
-            let weak = known.weak.entry(side.place);
-            weak.or_insert_with(|| session.place(side.place.lookup()));
-        }
-    }
-    if are_atomic {
-        found.atomic_sites.merge(sites);
-        return;
-    }
-    found.sites.merge(sites);
-    known.stacks.see(session, now.tid, now.side.place);
-    let mut sides = [other.side, now.side];
-    sides.sort();
-    if found.named.insert((sides, false)) {
-        let race = Race {
-            object: name_of(session, now.tid, span.start),
-            accesses: [access(session, &sides[0]), access(session, &sides[1])],
-            is_use_after_free: false,
-            may_be_atomic: sides
-                .iter()
-                .any(|side| !session.is_informed_at(side.place.lookup())),
-        };
-        found.races.push((race, sides));
-    }
-}
-
-/// A thread touches memory that was freed.
-fn note_freed(session: &Session, tid: Tid, watching: &Watching, known: &mut Known, found: &mut Findings) {
-    for (span, writes) in &watching.spans {
-        let is_in = |freed: &&session::Freed| span.start < freed.range.end && freed.range.start < span.end;
-        let Some(freed) = session.freed(tid).iter().find(is_in) else {
-            continue;
-        };
-        let site = session.freed_site(freed);
-        let sides = [
-            Side {
-                place: Place::Call(site),
-                writes: true,
-                frees: true,
-            },
-            Side {
-                place: watching.place,
-                writes: *writes,
-                frees: watching.frees,
-            },
-        ];
-        for side in &sides {
-            add_site(&mut found.atomic_sites, side.place, watching.own_stack);
-        }
-        if found.named.insert((sides, true)) {
-            let mut accesses = [access(session, &sides[0]), access(session, &sides[1])];
-            accesses[0].stack = session.freed_stack(freed);
-            let race = Race {
-                object: format!(
-                    "{} freed bytes{}",
-                    freed.range.end - freed.range.start,
-                    match span.start.saturating_sub(freed.range.start) {
-                        0 => String::new(),
-                        offset => format!(" at +{offset}"),
-                    }
-                ),
-                accesses,
-                is_use_after_free: true,
-                may_be_atomic: false,
-            };
-            known.uses.push((race, sides));
-        }
-    }
-}
-
-fn add_site(sites: &mut Watched, place: Place, own_stack: bool) {
-    match place {
-        Place::Instruction(site) => {
-            sites.instructions.insert(site);
-            if own_stack {
-                sites.own_stack.insert(site);
-            }
-        }
-        Place::Call(site) => drop(sites.calls.insert(site)),
-        // These are parking points already; a system call, if others can see it.
-        Place::Atomic(_) | Place::Kernel(_) => {}
-    }
-}
-
-/// What an address is called.
-fn name_of(session: &Session, tid: Tid, address: u64) -> String {
-    session
-        .objects()
-        .name(address)
-        .unwrap_or_else(|| match session.stack_owner(tid, address) {
-            Some(owner) => format!("a variable on the stack of thread {owner}"),
-            None => format!("{address:#x}"),
-        })
 }

@@ -13,6 +13,8 @@ use trace::{Violation, ViolationKind};
 pub struct Met {
     pub violation: Violation,
     pub path: Vec<Choice>,
+    /// Two accesses that nothing orders, of which the last step has made the second. No state shows them both, as the C library or the kernel makes one of them.
+    pub is_by_order: bool,
     /// How that walk watched: which steps there are depends on it.
     pub(super) walk: Walk,
     pub(super) watched: Arc<Watched>,
@@ -48,7 +50,8 @@ pub(super) fn as_walk(options: &Options, walk: &Walk, watched: &Arc<Watched>, pe
 pub(super) fn keep(known: &mut Vec<Met>, met: Met) {
     let kind = |met: &Met| -> ViolationKind { met.violation.kind };
     match known.iter_mut().find(|other| kind(other) == kind(&met)) {
-        Some(other) if other.path.len() <= met.path.len() => {}
+        // What a state shows is easier to see.
+        Some(other) if (other.is_by_order, other.path.len()) <= (met.is_by_order, met.path.len()) => {}
         Some(other) => *other = met,
         None => known.push(met),
     }

@@ -9,6 +9,7 @@
 //! program is searched in the same way everywhere.
 //!
 //! - `history.rs`: what happened before what in one walk
+//! - `conflicts.rs`: two accesses to the same memory, and what comes of it
 //! - `race.rs`: what is said of it
 //! - `met.rs`: violations that a walk runs into
 //! - `scheduler.rs`: who goes next
@@ -17,6 +18,7 @@
 //! What a walk learns only on its way (that an object is atomic, that a variable on a stack was lent to another thread) should have been known from
 //! its beginning: such a walk tells of sites, and its races are left for the next one to find.
 
+mod conflicts;
 mod history;
 mod met;
 mod race;
@@ -87,6 +89,8 @@ struct Findings {
     /// Sites of atomic accesses, and of what is wrong in any case.
     atomic_sites: Watched,
     races: Vec<(Race, [Side; 2])>,
+    /// The first of them that is told, and the way to it.
+    first_race: Option<(usize, Vec<Choice>)>,
     named: HashSet<([Side; 2], bool)>,
     /// It knows more than it did at its beginning.
     has_learned: bool,
@@ -113,7 +117,7 @@ impl Known {
             return *is_atomic;
         }
         let is_atomic = match place {
-            Place::Instruction(site) => session.is_atomic_access(site, span) == Some(true),
+            Place::Instruction(site) => session.explain().is_atomic_access(site, span) == Some(true),
             Place::Atomic(_) => true,
             Place::Call(_) | Place::Kernel(_) => false,
         };
@@ -124,7 +128,7 @@ impl Known {
     /// Is the access made within a lock of Rust's standard library?
     fn is_in_lock(&mut self, session: &Session, place: Place) -> bool {
         *self.in_locks.entry(place).or_insert_with(|| {
-            let frames = session.frames_at(place.lookup());
+            let frames = session.explain().frames_at(place.lookup());
             let is_call = matches!(place, Place::Call(_) | Place::Kernel(_));
             is_library_lock(&frames) || (is_call && is_rust_library(&frames))
         })
@@ -195,8 +199,8 @@ impl Scout {
         let mut news = first;
         while self.walks < first + MOST_WALKS {
             let nothing = self.known.watched.is_empty() && self.known.doubtful.is_empty();
-            let patience = if nothing { WALKS } else { MORE_WALKS };
-            if self.walks >= news + patience || self.options.bounds.is_over() || self.is_alone {
+            let enough = if nothing { WALKS } else { MORE_WALKS };
+            if self.walks >= news + enough || self.options.bounds.is_over() || self.is_alone {
                 break;
             }
             let known = self.known.size();
@@ -227,9 +231,12 @@ impl Scout {
         for (violation, path) in found.violations.drain(..) {
             // What was not known to be atomic in time may have been taken for a race.
             if !(has_learned && violation.kind == ViolationKind::Race) {
-                met::keep(&mut self.known.met, walker.met(violation, path));
+                met::keep(&mut self.known.met, walker.met(violation, path, false));
                 self.met_after.get_or_insert(self.walks);
             }
+        }
+        if let Some((violation, path)) = self.race_by_order(&mut found) {
+            met::keep(&mut self.known.met, walker.met(violation, path, true));
         }
         match walk {
             Ok(has_threads) => {
@@ -241,6 +248,19 @@ impl Scout {
         }
         self.known.take(found);
         has_learned
+    }
+
+    /// Where races are violations: one that a walk has seen by what it knows of the order of its steps.
+    fn race_by_order(&self, found: &mut Findings) -> Option<(Violation, Vec<Choice>)> {
+        let properties = &self.judge.properties;
+        if !properties.races || found.has_learned {
+            return None;
+        }
+        let (number, path) = found.first_race.take()?;
+        let (race, sides) = found.races.get(number)?;
+        let mut race = race.clone();
+        self.known.stacks.fill(&mut race, sides);
+        (!properties.suppressions.hide_race(&race)).then(|| (race.violation(), path))
     }
 
     /// How many walks there were.

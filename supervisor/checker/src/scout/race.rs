@@ -4,6 +4,7 @@ use hooks::Place;
 use serde::Serialize;
 use session::Session;
 use std::collections::HashMap;
+use trace::{Violation, ViolationKind};
 
 /// Frames that are kept of a stack.
 const FRAMES: usize = 12;
@@ -20,6 +21,21 @@ pub struct Race {
     /// There is no debug information that would tell an atomic access from a plain one.
     #[serde(skip)]
     pub may_be_atomic: bool,
+}
+
+impl Race {
+    /// As a violation.
+    pub fn violation(&self) -> Violation {
+        let [one, other] = self
+            .accesses
+            .each_ref()
+            .map(|access| format!("{} in {}", access.kind, access.at));
+        Violation {
+            kind: ViolationKind::Race,
+            message: format!("unsynchronized accesses to {}: {one}; {other}", self.object),
+            thread: None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -50,7 +66,7 @@ impl Stacks {
     /// Remembers the stack of a thread that stands before an access, if none is known of it.
     pub fn see(&mut self, session: &Session, tid: u32, place: Place) {
         self.known.entry(place).or_insert_with(|| {
-            let frames = session.stack(tid);
+            let frames = session.explain().stack(tid);
             let is_inside = |frame: &&symbols::Frame| match place {
                 Place::Instruction(_) | Place::Atomic(_) => false,
                 Place::Call(address) | Place::Kernel(address) => frame.address != address,
@@ -81,7 +97,7 @@ impl Stacks {
 
 /// One side of a race in words.
 pub fn access(session: &Session, side: &Side) -> RacingAccess {
-    let at = session.place(side.place.lookup());
+    let at = session.explain().place(side.place.lookup());
     RacingAccess {
         kind: match side {
             Side { frees: true, .. } => "free",

@@ -1,6 +1,7 @@
 //! Who goes next in a walk.
 
 use super::{ASIDE, Known, LONG_RUN, PREEMPT_ONE_IN};
+use hooks::Place;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use session::Session;
@@ -30,7 +31,7 @@ impl Scheduler {
     }
 
     pub fn next(&mut self, session: &Session, known: &Known) -> Option<Tid> {
-        let mut enabled = session.enabled();
+        let mut enabled = session.movers().enabled();
         self.aside = self
             .aside
             .and_then(|(tid, steps)| Some((tid, steps.checked_sub(1)?)));
@@ -41,8 +42,13 @@ impl Scheduler {
         }
         let stays = self.last.filter(|tid| enabled.contains(tid));
         let is_shared = |tid: Tid| {
-            let access = session.watching(tid);
-            access.is_some_and(|access| known.is_interesting(access.place))
+            let access = session
+                .sharing()
+                .watching(tid)
+                .or_else(|| session.sharing().works_on(tid));
+            let access = access.map(|access| access.place);
+            let place = access.or_else(|| Some(Place::Atomic(session.sharing().atomic_object(tid)?.1)));
+            place.is_some_and(|place| known.is_interesting(place))
         };
         let others = stays.filter(|_| enabled.len() > 1);
         if let Some(tid) = others

@@ -76,7 +76,7 @@ impl Walker {
             let Some(tid) = scheduler.next(session, known) else {
                 break;
             };
-            tracing::trace!(tid, access = ?session.watching(tid), "a step of a walk");
+            tracing::trace!(tid, access = ?session.sharing().watching(tid), "a step of a walk");
             self.step(tid, &mut course, known, found)?;
         }
         Ok(true)
@@ -88,8 +88,10 @@ impl Walker {
         known: &mut Known,
         found: &mut Findings,
     ) -> Result<Option<Course>, Failure> {
-        if let Some((mark, course)) = &self.fork {
-            self.system.rewind(mark)?;
+        if let Some((mark, course)) = self.fork.take()
+            && self.system.rewind(&mark)?
+        {
+            let (_, course) = self.fork.insert((mark, course));
             return Ok(Some(course.clone()));
         }
         self.system.reset()?;
@@ -100,7 +102,7 @@ impl Walker {
             if session.model().own_threads().count() > 1 {
                 break;
             }
-            let Some(&tid) = session.enabled().first() else {
+            let Some(&tid) = session.movers().enabled().first() else {
                 return Ok(None);
             };
             if course.path.len() >= STEPS as usize || !found.violations.is_empty() {
@@ -122,8 +124,9 @@ impl Walker {
         found: &mut Findings,
     ) -> Result<(), Failure> {
         let session = self.system.execution()?;
+        let races_before = found.races.len();
         course.history.before_step(session, tid, known, found);
-        let handle = session.handle(tid);
+        let handle = session.sharing().handle(tid);
         let process = session.model().process_of(tid);
         let choice = Choice::of(tid);
         let step = self.system.step(choice);
@@ -133,10 +136,15 @@ impl Walker {
         course.history.after_step(session, tid, events, known, found);
         if session.model().find_thread(tid).is_none() {
             // Nobody waits for a process with `pthread_join`.
-            let is_seen =
-                session.sees_joins() && process.is_some_and(|pid| session.model().process_at(pid).is_some());
+            let is_seen = session.sharing().sees_joins()
+                && process.is_some_and(|pid| session.model().process_at(pid).is_some());
             course.history.ended(tid, handle, is_seen);
         }
+        let is_new = found.races.len() > races_before;
+        found.first_race = found
+            .first_race
+            .take()
+            .or_else(|| is_new.then(|| (races_before, course.path.clone())));
         let violations = step?.violations.into_iter();
         // Walks see what a search would not park at: the insides of locks that are not the C library's.
         let violations: Vec<Violation> = violations
@@ -151,10 +159,11 @@ impl Walker {
     }
 
     /// A violation that a walk has run into.
-    pub fn met(&self, violation: Violation, path: Vec<Choice>) -> Met {
+    pub fn met(&self, violation: Violation, path: Vec<Choice>, is_by_order: bool) -> Met {
         Met {
             violation,
             path,
+            is_by_order,
             walk: self.walk.clone(),
             watched: Arc::clone(&self.watched),
             peers: self.peers.clone(),
@@ -163,10 +172,10 @@ impl Walker {
 }
 
 fn races_in_lock(session: &Session, known: &mut Known) -> bool {
-    let races = session.races();
+    let races = session.sharing().races();
     let threads = races.iter().flat_map(|race| race.sides).map(|(tid, _)| tid);
     let places = threads
-        .filter_map(|tid| session.watching(tid))
+        .filter_map(|tid| session.sharing().watching(tid))
         .map(|access| access.place);
     let places: Vec<Place> = places.collect();
     places.into_iter().any(|place| known.is_in_lock(session, place))

@@ -1,6 +1,6 @@
 //! The searches beside the main ones: walks that are made before them or in between, and one that only shows what is known.
 
-use explore::{Audit, Config, Limits, Strategy};
+use explore::{Audit, Config, Coverage, Limit, Limits, Reduction, Strategy};
 
 /// Steps of the first try.
 pub(super) const SHORT: u64 = 4_000;
@@ -31,6 +31,7 @@ pub(super) fn quick(config: &Config) -> Config {
     Config {
         limits: Limits {
             steps: Some(steps),
+            hope: None,
             ..config.limits.clone()
         },
         ..config.clone()
@@ -67,4 +68,51 @@ pub(super) fn sample(config: &Config, walks: u64, steps: Option<u64>, number: u6
         },
         ..config.clone()
     }
+}
+
+/// Steps of the look that follows a search which a bound of the user's has cut, at most; and at most this part of what the search has made.
+const LATE_LOOK: u64 = 2_000;
+const LATE_SHARE: u64 = 4;
+/// Of limited time the look has this part.
+const LATE_TIME: u32 = 10;
+
+/// Whether something can be said of a search that is cut only after a look in the order of preemptions. With a bound on the depth, that look would cut paths, too.
+fn needs_look(config: &Config) -> bool {
+    matches!(config.strategy, Strategy::Dfs | Strategy::Bfs)
+        && (config.bound_preemptions, config.limits.depth) == (None, None)
+}
+
+/// A search that was asked for, with time left for the look that follows it.
+pub(super) fn leaving_time(config: &Config) -> Config {
+    let mut config = config.clone();
+    if needs_look(&config) {
+        config.limits.time = config.limits.time.map(|limit| limit - limit / LATE_TIME);
+    }
+    config
+}
+
+/// A search ([`leaving_time`]) ended at a bound of the user's, and not in the order of preemptions, so that nothing can be said of what it covers: a look in that
+/// order. It has a fraction of the steps, so the bound keeps its meaning.
+pub(super) fn late_look(config: &Config, result: &super::Result) -> Option<Config> {
+    let is_cut = matches!(
+        result.coverage,
+        Coverage::Incomplete(Limit::States | Limit::Steps | Limit::Time)
+    );
+    let is_silent = result.violations.is_empty() && result.failure.is_none() && result.deepened.is_none();
+    if !(is_cut && is_silent && needs_look(config)) {
+        return None;
+    }
+    let made = result.counters.transitions + result.counters.reexecuted_steps;
+    Some(Config {
+        strategy: Strategy::ByPreemptions,
+        reduction: Reduction::Auto,
+        hash: true,
+        limits: Limits {
+            steps: Some((made / LATE_SHARE).clamp(1, LATE_LOOK)),
+            states: None,
+            time: config.limits.time.map(|limit| limit / (LATE_TIME - 1)),
+            ..config.limits.clone()
+        },
+        ..config.clone()
+    })
 }

@@ -4,7 +4,9 @@
 //! knows protection keys a load faults, too. The program is told that there is nothing (`session/guard.rs`); if it wants to map
 //! something of its own at such a place, the area goes elsewhere.
 
-use super::{Code, INT3, Installed, PAGE, read_maps};
+use super::{Code, INT3, Installed};
+use crate::PAGE;
+use crate::maps::read_maps;
 use failure::Failure;
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,12 +42,23 @@ impl Code {
         let fail = |error: hooks::ScratchError| Failure::unsupported(format!("no room for hooks: {error}"));
         if let Some(area) = self.layout.reserve(span, sites, &mapped).map_err(fail)? {
             let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
+            // All of it, or the kernel would give what is left to the program.
             let (start, len) = (area.range.start, area.range.end - area.range.start);
             task.inject_checked(
                 "mmap",
                 libc::SYS_mmap,
-                [start, len, libc::PROT_EXEC as u64, flags, u64::MAX, 0],
+                [start, len, libc::PROT_NONE as u64, flags, u64::MAX, 0],
             )?;
+            let slots = area.slots();
+            let args = [
+                slots.start,
+                slots.end - slots.start,
+                libc::PROT_EXEC as u64,
+                0,
+                0,
+                0,
+            ];
+            task.inject_checked("mprotect", libc::SYS_mprotect, args)?;
         }
         Ok(())
     }

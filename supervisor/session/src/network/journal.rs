@@ -4,14 +4,18 @@
 //! the socket in the model, where the data waits; so that is found by comparing, after each step, what has arrived with what still waits.
 //! Kept only where a trace is made: the search backtracks, a journal does not.
 
+mod within;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use syscall_model::Model;
 use syscall_model::channels::named;
-use syscall_model::channels::socket::{Link, Socket, Style};
+use syscall_model::channels::socket::{Datagrams, Socket};
 use syscall_model::faults::Mishap;
 use syscall_model::net::{Endpoint, Key, flight};
 use trace::{Connection, Event, Traffic, Transport, What};
+pub(crate) use within::Names;
+use within::Within;
 
 #[derive(Debug, Default)]
 pub struct Journal {
@@ -23,6 +27,7 @@ pub struct Journal {
     /// Per connection: bytes (or datagrams) arrived, and read.
     arrived: Vec<u64>,
     read: Vec<u64>,
+    within: Within,
 }
 
 impl Journal {
@@ -75,6 +80,7 @@ impl Journal {
             accepted,
             local: local.socket_address(),
             remote: remote.socket_address(),
+            internal: false,
         });
         self.arrived.push(0);
         self.read.push(0);
@@ -104,15 +110,12 @@ impl Journal {
     /// The thread has made its move, but time has not gone on yet: what was read, from where, and when all this was.
     pub fn look(&mut self, model: &Model) {
         for (id, socket) in model.channels.numbered_sockets() {
-            match &socket.link {
-                Link::Peer(key) if socket.style != Style::Datagram => {
-                    let waits = socket.available() + flight::bytes(model, id);
-                    self.look_at_stream(key, socket, waits as u64);
-                }
-                _ if !socket.correspondents.is_empty() => {
-                    self.look_at_datagrams(socket, |from| flight::datagrams_from(model, id, from));
-                }
-                _ => {}
+            if let Some(key) = socket.key() {
+                let waits = socket.available() + flight::bytes(model, id);
+                self.look_at_stream(key, socket, waits as u64);
+            } else if let Some(datagrams) = socket.datagrams() {
+                let on_the_way = |from: &Endpoint| flight::datagrams_from(model, id, from);
+                self.look_at_datagrams(socket, datagrams, on_the_way);
             }
         }
         self.date(model);
@@ -123,7 +126,7 @@ impl Journal {
         let Some(&connection) = self.indices.get(key) else {
             return;
         };
-        self.name_ends(connection, socket.name.as_ref());
+        self.name_ends(connection, socket.name());
         let index = connection as usize;
         let read = self.arrived[index].saturating_sub(waits);
         if read > self.read[index] {
@@ -134,13 +137,18 @@ impl Journal {
     }
 
     /// One queue for all correspondents, in the order of arrival.
-    fn look_at_datagrams(&mut self, socket: &Socket, on_the_way: impl Fn(&Endpoint) -> usize) {
+    fn look_at_datagrams(
+        &mut self,
+        socket: &Socket,
+        datagrams: &Datagrams,
+        on_the_way: impl Fn(&Endpoint) -> usize,
+    ) {
         let waiting = socket.waiting_from();
-        for (from, key) in &socket.correspondents {
+        for (from, key) in &datagrams.correspondents {
             let Some(&connection) = self.indices.get(key) else {
                 continue;
             };
-            self.name_ends(connection, socket.name.as_ref());
+            self.name_ends(connection, socket.name());
             let index = connection as usize;
             let waits = waiting.iter().filter(|sender| **sender == Some(from)).count() + on_the_way(from);
             let read = self.arrived[index].saturating_sub(waits as u64);

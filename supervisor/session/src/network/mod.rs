@@ -16,10 +16,12 @@ use ::failure::Failure;
 pub(crate) use address::to_address;
 use address::{endpoint, to_key};
 use journal::Journal;
+pub(crate) use journal::Names;
 use peers::{ConnKey, PeerError, PeerState, PeerWorld, Readable, StreamEnd, Taken};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use syscall_model::channels::overheard::Heard;
 use syscall_model::faults::Mishap;
 use syscall_model::net::{Accepted, Arrival, Caller, Endpoint, Key, Network};
 use syscall_model::{Errno, Model};
@@ -96,6 +98,15 @@ impl PeerNetwork {
         }
     }
 
+    /// Sockets of the model have said something to each other.
+    pub(crate) fn overheard(&mut self, heard: Vec<Heard>, names: &dyn Names) {
+        if let Some(journal) = &mut self.journal {
+            for heard in heard {
+                journal.overheard(heard, names);
+            }
+        }
+    }
+
     /// A step begins.
     pub fn step_begins(&mut self) {
         self.silence = None;
@@ -165,10 +176,10 @@ impl PeerNetwork {
         self.failure.take().map_or(Ok(()), |error| Err(failure(error)))
     }
 
-    /// Nobody can go on: has a peer something to say after all?
-    pub fn ask_again(&mut self) -> Result<bool, Failure> {
+    /// Nobody can go on for `limit` by himself: has a peer something to say after all?
+    pub fn ask_again(&mut self, limit: Duration) -> Result<bool, Failure> {
         match &mut self.peers.lock().world {
-            Some(world) => world.poll_again(&self.state, LAST_CHANCE).map_err(failure),
+            Some(world) => world.poll_again(&self.state, LAST_CHANCE, limit).map_err(failure),
             None => Ok(false),
         }
     }
@@ -250,6 +261,11 @@ impl PeerNetwork {
         !shared.config.clients.is_empty() || shared.config.offline
     }
 
+    /// There are clients to come, and nothing that they could come to.
+    pub fn waits_to_be_reachable(&self) -> bool {
+        !self.state.is_reachable() && !self.peers.lock().config.clients.is_empty()
+    }
+
     /// A client's connection, told by its key.
     fn accepted(&mut self, key: ConnKey, at: &Endpoint) -> Option<Accepted> {
         match key {
@@ -260,7 +276,7 @@ impl PeerNetwork {
                 if let Some(journal) = &mut self.journal {
                     journal.accepted(&key, name, &at.clone().seen_from(by_ipv4), peer);
                 }
-                Some(Accepted { key, client, by_ipv4 })
+                Some(Accepted { key, by_ipv4 })
             }
             ConnKey::Opened(..) => None,
         }
@@ -414,11 +430,12 @@ impl Network for PeerNetwork {
     fn read(&mut self, key: &Key, max: usize) -> Arrival {
         let named = self.take_name(key);
         let arrival = self.ask(Arrival::Nothing, |world, state| {
-            let Taken { data, then } = world.take(state, &named.1, max)?;
+            let Taken { data, then, paused } = world.take(state, &named.1, max)?;
             Ok(match (data, then) {
                 (Some(bytes), then) => Arrival::Data {
                     bytes,
                     more: then != Readable::Nothing,
+                    whole: paused,
                 },
                 (None, Readable::Eof) => Arrival::End,
                 (None, Readable::Reset) => Arrival::Reset,

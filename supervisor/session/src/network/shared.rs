@@ -47,12 +47,12 @@ impl Peers {
     }
 
     /// How long all waits for peers may go on from now on.
-    pub fn set_patience(&self, patience: peers::Patience) {
+    pub fn set_time_budget(&self, budget: peers::TimeBudget) {
         let mut shared = self.lock();
         if let Some(world) = &mut shared.world {
-            world.set_patience(patience.clone());
+            world.set_time_budget(budget.clone());
         }
-        shared.config.patience = patience;
+        shared.config.time_budget = budget;
     }
 
     /// Starts the servers, if any are to be started.
@@ -166,7 +166,7 @@ impl Peers {
     }
 
     /// Clients were started, and none of them has connected.
-    pub fn is_shunned(&self) -> bool {
+    pub fn no_client_connected(&self) -> bool {
         let launched = self.counters().peer_starts > self.lock().config.servers.len() as u64;
         launched && self.is_idle()
     }

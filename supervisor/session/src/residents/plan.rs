@@ -92,7 +92,7 @@ impl Residents {
     }
 
     /// Clients were started, and none of them has connected.
-    pub fn is_shunned(&self) -> bool {
+    pub fn no_client_connected(&self) -> bool {
         let mut launched = false;
         self.note(|seen| launched = seen.started.iter().any(|peer| matches!(peer, Peer::Client(_))));
         launched && self.is_idle()

@@ -4,7 +4,9 @@
 (() => {
   const view = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
-  const ROW = 26, HEAD = 30, NUMBERS = 58, BOX = 20;
+  const ROW = 26, NUMBERS = 58, BOX = 20;
+  // Above the threads stand their processes, if there are several.
+  const GROUP = view.processes.length ? 24 : 0, HEAD = 30 + GROUP, NAMES = GROUP + 15;
   const LOCKS = view.holds.length ? 26 : 12;
   const CHARACTER = 6.95; // width of one at 11.5px
   const HUES = [212, 28, 140, 285, 350, 185, 52, 255, 100, 320];
@@ -14,6 +16,9 @@
   const columns = Math.max(1, view.lanes.length + view.peers.length);
   const columnOf = (peer) => view.lanes.length + peer;
   const laneOf = new Map(view.lanes.map((lane, index) => [lane.thread, index]));
+  const nameOf = (thread) => laneOf.has(thread) ? view.lanes[laneOf.get(thread)].name : `thread ${thread}`;
+  const lastCommand = (group) => group.commands.length ? group.commands[group.commands.length - 1] : "";
+  const commandOf = new Map(view.processes.map((group) => [group.process, lastCommand(group)]));
   const critical = view.verdict && view.verdict.critical !== null ? view.verdict.critical : -1;
   const lockNames = [...new Set(view.holds.map((hold) => hold.lock))];
   const lockHue = new Map(lockNames.map((name, index) => [name, LOCK_HUES[index % LOCK_HUES.length]]));
@@ -30,7 +35,7 @@
   const WORDS = { open: "connects", accept: "connects", refused: "refused", finish: "ends its side", close: "closes", end: "ends its side", reset: "resets" };
   const wording = (message) => WORDS[message.kind] || `“${message.text}”${message.kind === "unread" ? " (never read)" : ""}`;
   const searchable = view.steps.map((row, n) =>
-    [n, "thread", row.thread, row.operation, labels[n], row.location, row.at,
+    [n, "thread", row.thread, nameOf(row.thread), commandOf.get(view.lanes[laneOf.get(row.thread)].process) || "", row.operation, labels[n], row.location, row.at,
       ...said[n].map((message) => `${view.peers[message.peer].name} ${view.peers[message.peer].command} ${message.kind} ${message.text}`)]
       .join(" ").toLowerCase());
 
@@ -67,24 +72,45 @@
     whereWidth = places.some(Boolean) ? Math.max(180, Math.min(320, room * 0.25)) : 0;
     laneWidth = Math.max(columns > 4 ? 124 : 150, Math.min(380, (room - whereWidth) / columns));
     const width = Math.max(room + NUMBERS, NUMBERS + columns * laneWidth + whereWidth) - 1;
-    const heads = view.lanes.map((lane, index) =>
-      `<circle cx="${boxLeft(index) + 5}" cy="${HEAD / 2}" r="5" fill="${threadColour(index, 50)}"/>` +
-      `<text class="lane" x="${boxLeft(index) + 16}" y="${HEAD / 2}">${escape(lane.name)}</text>`).concat(view.peers.map((peer, index) => {
+    const heads = groupHeads().concat(view.lanes.map((lane, index) =>
+      `<g><title>${escape(lane.name)}</title><circle cx="${boxLeft(index) + 5}" cy="${NAMES}" r="5" fill="${threadColour(index, 50)}"/>` +
+      `<text class="lane" x="${boxLeft(index) + 16}" y="${NAMES}">${escape(fit(GROUP && lane.thread ? `thread ${lane.thread}` : lane.name, boxWidth() - 16))}</text></g>`), view.peers.map((peer, index) => {
         const full = peer.name + (peer.command ? " · " + peer.command : "");
         const x = boxLeft(columnOf(index)), title = [peer.name, peer.command, `${peer.transport} ${peer.local || ""} ${peer.remote || ""}`];
         return `<g><title>${escape(title.join("\n"))}</title><rect x="${x}" y="0" width="${boxWidth()}" height="${HEAD}" fill="transparent"/>` +
-          `<rect class="card" x="${x}" y="${HEAD / 2 - 5}" width="10" height="10" rx="2"/>` +
-          `<text x="${x + 15}" y="${HEAD / 2}">${escape(fit(full, boxWidth() - 14) === full ? full : fit(peer.name, boxWidth() - 14))}</text></g>`;
+          `<rect class="card" x="${x}" y="${NAMES - 5}" width="10" height="10" rx="2"/>` +
+          `<text x="${x + 15}" y="${NAMES}">${escape(fit(full, boxWidth() - 14) === full ? full : fit(peer.name, boxWidth() - 14))}</text></g>`;
       }));
     $("lanes").setAttribute("width", width);
     $("lanes").setAttribute("height", HEAD);
-    $("lanes").innerHTML = `<text class="number" x="8" y="${HEAD / 2}">step</text>` + heads.join("") +
-      (whereWidth ? `<text class="where" x="${laneLeft(columns) + 6}" y="${HEAD / 2}">where</text>` : "");
+    $("lanes").innerHTML = `<text class="number" x="8" y="${NAMES}">step</text>` + heads.join("") +
+      (whereWidth ? `<text class="where" x="${laneLeft(columns) + 6}" y="${NAMES}">where</text>` : "");
     $("space").style.width = width + "px";
     $("space").style.height = (count + 1) * ROW + "px";
     $("window").setAttribute("width", width);
     drawOverview();
     draw();
+  }
+
+  const firstLane = (group) => view.lanes.findIndex((lane) => lane.process === group.process);
+
+  // A head over the columns of each process: what people call it, and its command.
+  function groupHeads() {
+    return view.processes.map((group) => {
+      const x = laneLeft(firstLane(group)), width = group.lanes * laneWidth, command = lastCommand(group);
+      const title = [group.name, ...group.commands].join("\n");
+      const words = group.name.replace(/^process /, "") + (command ? " · " + command.replace(/^\S*\//, "") : "");
+      return `<g class="group"><title>${escape(title)}</title><rect class="group" x="${x + 4}" y="3" width="${width - 8}" height="${GROUP - 5}" rx="4"/>` +
+        `<text class="lane" x="${x + 12}" y="${GROUP / 2 + 1}">${escape(fit(words, (width - 26) * 0.9))}</text></g>`;
+    });
+  }
+
+  // Where one process's columns end and the next one's begin.
+  function groupBorders(height) {
+    return view.processes.slice(1).map((group) => {
+      const x = laneLeft(firstLane(group));
+      return `<line class="border" x1="${x}" x2="${x}" y1="0" y2="${height}"/>`;
+    }).join("");
   }
 
   // y of the middle of a row, in the window that begins at row `first`; the end row has its upper edge.
@@ -98,6 +124,7 @@
     const parts = [DEFINITIONS];
     const width = Number($("window").getAttribute("width"));
     for (let n = first; n <= last; n++) parts.push(rowBack(n, first, width));
+    parts.push(groupBorders((last - first + 1) * ROW));
     view.lanes.forEach((lane, index) => {
       if (inSight(lane.from, until(lane))) parts.push(life(lane, index, first, last));
     });
@@ -146,7 +173,7 @@
     const index = laneOf.get(wait.thread);
     const top = middle(Math.max(wait.from, first - 1), first), bottom = bottomOf(wait, first, last);
     return `<rect class="wait" x="${axis(index) - 4}" y="${top}" width="8" height="${Math.max(0, bottom - top)}" fill="url(#hatch)" stroke="var(--wait)">` +
-      `<title>thread ${wait.thread} ${escape(wait.why)}</title></rect>`;
+      `<title>${escape(nameOf(wait.thread))} ${escape(wait.why)}</title></rect>`;
   }
 
   function holdBar(hold, first, last) {
@@ -155,7 +182,7 @@
     const bottom = bottomOf(hold, first, last) + (hold.to === null ? 0 : BOX / 2);
     const x = boxLeft(index) - 7 - 6 * Math.min(hold.slot, 3);
     return `<rect class="hold" x="${x}" y="${top}" width="4" rx="2" height="${Math.max(4, bottom - top)}" fill="${lockColour(hold.lock)}">` +
-      `<title>thread ${hold.thread} holds ${escape(hold.lock)}</title></rect>`;
+      `<title>${escape(nameOf(hold.thread))} holds ${escape(hold.lock)}</title></rect>`;
   }
 
   function arrow(edge, first) {
@@ -246,6 +273,7 @@
     if (selected < count) {
       const row = view.steps[selected], index = laneOf.get(row.thread);
       parts.push(`<h2>Step ${selected} of ${count}</h2><div>${dot(threadColour(index, 50))}${escape(view.lanes[index].name)}</div>` +
+        (commandOf.get(view.lanes[index].process) ? `<div class="dim mono">${escape(commandOf.get(view.lanes[index].process))}</div>` : "") +
         `<div class="big" id="operation">${escape(row.operation)}</div>`);
       if (row.location) parts.push(`<div class="mono">${escape(row.location)}</div>`);
       parts.push(`<div class="mono">at ${row.at}</div>`);
@@ -256,9 +284,9 @@
     if (selected < count) parts.push(said[selected].map(spoken).join(""));
     const now = (span) => span.from <= selected && selected < until(span) + (span.to === null ? 1 : 0);
     parts.push(section("Locks held after it", view.holds.filter(now).map((hold) =>
-      `${dot(lockColour(hold.lock))}${escape(hold.lock)}: thread ${hold.thread}, since ${stepLink(hold.from)}`)));
+      `${dot(lockColour(hold.lock))}${escape(hold.lock)}: ${escape(nameOf(hold.thread))}, since ${stepLink(hold.from)}`)));
     parts.push(section("Waiting", view.waits.filter(now).map((wait) =>
-      `${dot(threadColour(laneOf.get(wait.thread), 50))}thread ${wait.thread} ${escape(wait.why)}`)));
+      `${dot(threadColour(laneOf.get(wait.thread), 50))}${escape(nameOf(wait.thread))} ${escape(wait.why)}`)));
     if (selected < count) parts.push(stack(view.steps[selected].stack));
     parts.push(section("Made possible by", view.edges.filter((edge) => edge.to === selected).map((edge) =>
       `${stepLink(edge.from)}: ${escape(labels[edge.from])}`)));
@@ -391,7 +419,7 @@
 
   $("headline").innerHTML = `<span class="badge${view.verdict ? " bad" : ""}">${escape(view.verdict ? view.verdict.kind : "trace")}</span>` +
     `<code>${escape([view.program, ...view.arguments].join(" "))}</code>` +
-    `<span class="facts">${count} steps · ${view.lanes.length} threads` + (view.peers.length ? ` · ${view.peers.length} connections` : "") +
+    `<span class="facts">${count} steps · ` + (GROUP ? `${view.processes.length} processes · ` : "") + `${view.lanes.length} threads` + (view.peers.length ? ` · ${view.peers.length} connections` : "") +
     (view.verdict ? ` · ${view.verdict.preemptions} preemption${view.verdict.preemptions === 1 ? "" : "s"}` : "") + ` · ${escape(view.end)}</span>`;
   layout();
   const wanted = /step=(\d+)/.exec(location.hash);

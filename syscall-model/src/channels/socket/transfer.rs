@@ -1,9 +1,10 @@
 //! What goes from one end to the other: bytes, records, descriptors, and the news that an end is shut or gone.
 
+use super::inbox::Message;
 use super::{
-    Link, Message, READABLE, Received, Socket, Style, WRITABLE, in_flight, live_peer, poll, socket,
-    socket_mut,
+    READABLE, Received, Shut, Socket, State, Style, WRITABLE, in_flight, live_peer, poll, socket, socket_mut,
 };
+use crate::channels::overheard::Heard;
 use crate::channels::{ChannelId, epoll, named, netlink};
 use crate::fd::{Kind, OfdId, PollEvents};
 use crate::model::Model;
@@ -16,13 +17,10 @@ use syscalls::Errno;
 /// `rights` over if it succeeds.
 pub fn send(model: &mut Model, id: ChannelId, data: &[u8], rights: &[OfdId]) -> Result<usize, Errno> {
     let this = socket(model, id);
-    if this.connecting {
+    if this.is_connecting() {
         return Err(Errno::EAGAIN);
     }
-    if let Link::Peer(key) = &this.link
-        && this.style != Style::Datagram
-    {
-        let key = key.clone();
+    if let Some(key) = this.key().cloned() {
         return send_to_peer(model, id, key, data);
     }
     if this.is_inet() {
@@ -32,10 +30,7 @@ pub fn send(model: &mut Model, id: ChannelId, data: &[u8], rights: &[OfdId]) -> 
     if netlink::is_netlink(this) {
         return netlink::send(model, id, data);
     }
-    if let Link::Peer(key) = this.link.clone() {
-        return send_to_peer(model, id, key, data);
-    }
-    let unconnected = this.link == Link::Unconnected;
+    let unconnected = !this.is_connected();
     if this.style != Style::Stream {
         this.take_error()?;
     }
@@ -45,7 +40,7 @@ pub fn send(model: &mut Model, id: ChannelId, data: &[u8], rights: &[OfdId]) -> 
     if this.style != Style::Stream && data.len() > this.options.send_buffer - 32 {
         return Err(Errno::EMSGSIZE);
     }
-    if this.write_shut {
+    if this.shut.write {
         return Err(Errno::EPIPE);
     }
     if unconnected {
@@ -57,7 +52,7 @@ pub fn send(model: &mut Model, id: ChannelId, data: &[u8], rights: &[OfdId]) -> 
         tell_of_room(model, id);
         return Err(errno);
     };
-    if receiver.read_shut {
+    if receiver.shut.read {
         // The kernel has made the message by now; throwing it away looks like new room.
         tell_of_room(model, id);
         return Err(Errno::EPIPE);
@@ -69,37 +64,38 @@ pub fn send(model: &mut Model, id: ChannelId, data: &[u8], rights: &[OfdId]) -> 
 }
 
 /// Sends to another program as much as may be under way to one that does not read. One that does has read all of it by the next call.
-pub(in crate::channels) fn send_to_peer(
-    model: &mut Model,
-    id: ChannelId,
-    key: Key,
-    data: &[u8],
-) -> Result<usize, Errno> {
+fn send_to_peer(model: &mut Model, id: ChannelId, key: Key, data: &[u8]) -> Result<usize, Errno> {
     let this = socket(model, id);
     if this.error.is_some() {
         socket_mut(model, id).take_error()?;
-    } else if this.write_shut {
+    } else if this.shut.write {
         return Err(Errno::EPIPE);
     }
     if data.is_empty() {
         return Ok(0);
     }
     let this = socket(model, id);
-    let under_way = this.unread_there.saturating_add(about_to_be_told(model, &key));
+    let under_way = in_flight(model, this).saturating_add(about_to_be_told(model, &key));
     let len = data.len().min(this.window().saturating_sub(under_way));
-    if len < data.len() {
-        socket_mut(model, id).is_full = true;
+    if len < data.len()
+        && let Some(remote) = socket_mut(model, id).remote_mut()
+    {
+        remote.is_full = true;
     }
     if len == 0 {
         return Err(Errno::EAGAIN);
     }
-    model.channels.outbox.push(Told::Bytes(key, data[..len].to_vec()));
+    model
+        .channels
+        .outside
+        .outbox
+        .push(Told::Bytes(key, data[..len].to_vec()));
     Ok(len)
 }
 
 /// What this call has already said on a connection.
 fn about_to_be_told(model: &Model, key: &Key) -> usize {
-    let told = model.channels.outbox.iter();
+    let told = model.channels.outside.outbox.iter();
     told.map(|told| match told {
         Told::Bytes(to, data) if to == key => data.len(),
         _ => 0,
@@ -144,7 +140,8 @@ pub(crate) fn deliver_datagram(model: &mut Model, id: ChannelId, from: &Endpoint
     let this = socket_mut(model, id);
     // One that does not fit is lost, as they are.
     if this.room() > 0 {
-        this.deliver_from(data, Vec::new(), Some(from.clone()));
+        this.inbox
+            .deliver(this.style, data, Vec::new(), Some(from.clone()));
         epoll::notify(model, &Kind::Socket(id), READABLE);
     }
 }
@@ -169,12 +166,11 @@ fn send_to_the_dead(model: &mut Model, id: ChannelId) -> Errno {
 pub fn disconnect(model: &mut Model, id: ChannelId) {
     let peer = live_peer(model, id).map(|(peer, _)| peer);
     let this = socket_mut(model, id);
-    this.link = Link::Unconnected;
-    this.charged = 0;
-    let lost = std::mem::take(&mut this.incoming);
+    this.state = State::Unconnected;
+    let lost = this.inbox.discard();
     if let Some(peer) = peer {
         let other = socket_mut(model, peer);
-        if other.link == Link::Local(id) {
+        if other.peer() == Some(id) {
             other.error = Some(Errno::ECONNRESET);
         }
         epoll::notify(model, &Kind::Socket(peer), PollEvents::all());
@@ -182,16 +178,32 @@ pub fn disconnect(model: &mut Model, id: ChannelId) {
     release_rights(model, lost);
 }
 
+/// One more try of a call that has moved part of its bytes already. It tells its caller of those, so what went wrong since is left for the next call to tell, as TCP
+/// does. (A Unix socket forgets it.)
+pub(crate) fn resumed<T>(
+    model: &mut Model,
+    id: ChannelId,
+    go_on: impl FnOnce(&mut Model) -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    let error = socket(model, id).error;
+    let result = go_on(model);
+    let this = socket_mut(model, id);
+    if result.is_err() && this.is_inet() && this.style == Style::Stream {
+        this.error = error;
+    }
+    result
+}
+
 /// Takes what is there. `EAGAIN` if that is nothing and more may come; an end of file is `end`.
 pub fn receive(model: &mut Model, id: ChannelId, max: usize, peek: bool) -> Result<Received, Errno> {
     let this = socket_mut(model, id);
-    if this.connecting {
+    if this.is_connecting() {
         return Err(Errno::EAGAIN);
     }
-    if this.connection_based() && this.link == Link::Unconnected {
+    if this.connection_based() && !this.is_connected() {
         // What a failed connect left.
         this.take_error()?;
-        if this.read_shut && this.is_inet() && this.listening.is_none() {
+        if this.shut.read && this.is_inet() && !this.is_listening() {
             return Ok(Received::end());
         }
         let errno = if this.style == Style::Stream && !this.is_inet() {
@@ -203,27 +215,24 @@ pub fn receive(model: &mut Model, id: ChannelId, max: usize, peek: bool) -> Resu
     }
     // Errors overtake records but not stream bytes, nor the end that was there before them.
     let is_over = this.style == Style::Stream && this.error == Some(Errno::EPIPE);
-    if (this.style != Style::Stream || this.incoming.is_empty()) && !is_over {
+    if (this.style != Style::Stream || this.is_empty()) && !is_over {
         this.take_error()?;
     }
-    if this.incoming.is_empty() {
-        return if this.read_shut {
+    if this.is_empty() {
+        return if this.shut.read {
             Ok(Received::end())
         } else {
             Err(Errno::EAGAIN)
         };
     }
-    let mut looked_at;
-    let from = if peek {
-        looked_at = this.clone();
-        &mut looked_at
-    } else {
-        this
+    let got = match peek {
+        true => this.inbox.clone().take(this.style, max),
+        false => this.inbox.take(this.style, max),
     };
-    let got = match from.style {
-        Style::Stream => from.take_stream(max),
-        _ => from.take_record(max),
-    };
+    if !peek {
+        let overheard = &mut model.channels.overheard;
+        overheard.note(|| Heard::Taken(id, got.full_len, got.from.clone()));
+    }
     if peek {
         for &right in &got.rights {
             model.files.retain(right);
@@ -232,7 +241,7 @@ pub fn receive(model: &mut Model, id: ChannelId, max: usize, peek: bool) -> Resu
         tell_of_room(model, sender);
     } else {
         // There is room for more from outside.
-        model.channels.stale = true;
+        model.channels.outside.stale = true;
         flight::it_went_on(model);
     }
     Ok(got)
@@ -247,42 +256,57 @@ fn tell_of_room(model: &mut Model, sender: ChannelId) {
 /// `shutdown`: the peer of a connection sees the other half.
 pub fn shutdown(model: &mut Model, id: ChannelId, read: bool, write: bool) {
     let this = socket_mut(model, id);
-    this.read_shut |= read;
-    this.write_shut |= write;
+    if read && this.is_inet() && this.is_listening() {
+        return stop_listening(model, id);
+    }
+    this.shut.read |= read;
+    this.shut.write |= write;
     let (connection_based, is_inet) = (this.connection_based(), this.is_inet());
-    if let Link::Peer(key) = &this.link
-        && write
-    {
-        let told = Told::Finish(key.clone());
-        model.channels.outbox.push(told);
+    if let Some(key) = this.key().filter(|_| write).cloned() {
+        model.channels.outside.outbox.push(Told::Finish(key));
     }
     epoll::notify(model, &Kind::Socket(id), PollEvents::all());
+    if write {
+        model.channels.overheard.note(|| Heard::Finished(id));
+    }
     if let Some((peer, _)) = live_peer(model, id)
         && connection_based
     {
         let other = socket_mut(model, peer);
-        other.read_shut |= write;
+        other.shut.read |= write;
         // TCP does not say that nobody listens any more.
-        other.write_shut |= read && !is_inet;
+        other.shut.write |= read && !is_inet;
         epoll::notify(model, &Kind::Socket(peer), PollEvents::all());
     }
+}
+
+/// A TCP socket that is shut down for reading listens no more: who has come and was not accepted is told of a reset.
+fn stop_listening(model: &mut Model, id: ChannelId) {
+    let state = std::mem::replace(&mut socket_mut(model, id).state, State::Unconnected);
+    if let State::Listening(listening) = state {
+        for embryo in &listening.backlog {
+            named::refuse(model, *embryo);
+        }
+    }
+    model.channels.outside.flights.remove(&id);
+    epoll::notify(model, &Kind::Socket(id), PollEvents::all());
 }
 
 /// The connection breaks, whoever or whatever broke it: both ends are told, this one by whoever asked for it.
 pub fn reset(model: &mut Model, id: ChannelId) {
     let peer = live_peer(model, id).map(|(peer, _)| peer);
     let this = socket_mut(model, id);
-    (this.read_shut, this.write_shut) = (true, true);
-    let lost = std::mem::take(&mut this.incoming);
-    this.charged = 0;
-    if let Link::Peer(key) = this.link.clone() {
-        model.channels.outbox.push(Told::Reset(key));
+    this.shut = Shut::BOTH;
+    let lost = this.inbox.discard();
+    if let Some(key) = this.key().cloned() {
+        model.channels.outside.outbox.push(Told::Reset(key));
     }
     epoll::notify(model, &Kind::Socket(id), PollEvents::all());
+    model.channels.overheard.note(|| Heard::Broken(id));
     if let Some(peer) = peer {
         let other = socket_mut(model, peer);
         other.error = Some(Errno::ECONNRESET);
-        (other.read_shut, other.write_shut) = (true, true);
+        other.shut = Shut::BOTH;
         epoll::notify(model, &Kind::Socket(peer), PollEvents::all());
     }
     release_rights(model, lost);
@@ -292,45 +316,53 @@ pub fn reset(model: &mut Model, id: ChannelId) {
 pub fn close(model: &mut Model, id: ChannelId) {
     let peer = live_peer(model, id).map(|(peer, _)| peer);
     let has_more = flight::has_data(model, id);
-    let Some(this) = model.channels.sockets.remove(&id) else {
+    let Some(mut this) = model.channels.sockets.remove(&id) else {
         return;
     };
-    model.channels.flights.remove(&id);
+    model.channels.outside.flights.remove(&id);
     let aborts = this.is_inet() && this.lingers_not();
+    let breaks = aborts || !this.is_empty();
+    model.channels.overheard.note(|| match breaks {
+        true => Heard::Broken(id),
+        false => Heard::Closed(id),
+    });
     if let Some(peer) = peer
         && this.connection_based()
     {
         let other = socket_mut(model, peer);
-        other.read_shut = true;
+        other.shut.read = true;
         // TCP finds out when it sends; see `named::send`.
-        other.write_shut |= !this.is_inet();
+        other.shut.write |= !this.is_inet();
         // The kernel passes over an empty packet at the front.
-        let passed = this.incoming.front().is_some_and(|first| first.bytes.is_empty());
-        if this.incoming.len() > usize::from(passed) || aborts {
+        let passed = !this.is_empty() && this.inbox.next_len() == 0;
+        if this.waiting() > usize::from(passed) || aborts {
             other.error = Some(Errno::ECONNRESET);
-            other.write_shut = true;
+            other.shut.write = true;
         }
         epoll::notify(model, &Kind::Socket(peer), PollEvents::all());
     }
-    if let Link::Peer(key) = &this.link {
-        model
-            .channels
-            .outbox
-            .extend(farewell(&this, key, aborts, has_more));
-    }
-    for key in this.correspondents.values() {
-        model.channels.outbox.push(Told::Close(key.clone()));
-    }
-    for embryo in this.listening.iter().flat_map(|listening| &listening.backlog) {
-        named::refuse(model, *embryo);
+    let outbox = &mut model.channels.outside.outbox;
+    match &this.state {
+        State::Remote(remote) | State::Connecting(Some(remote)) => {
+            outbox.extend(farewell(&this, &remote.key, aborts, has_more));
+        }
+        State::Datagrams(datagrams) => {
+            outbox.extend(datagrams.correspondents.values().cloned().map(Told::Close));
+        }
+        State::Listening(listening) => {
+            for embryo in &listening.backlog {
+                named::refuse(model, *embryo);
+            }
+        }
+        State::Local(_) | State::Unconnected | State::Connecting(None) | State::Netlink(_) => {}
     }
     if let Some(peer) = peer
-        && !this.incoming.is_empty()
+        && !this.is_empty()
     {
         // What is thrown away no longer fills the sender's buffer.
         tell_of_room(model, peer);
     }
-    release_rights(model, this.incoming);
+    release_rights(model, this.inbox.discard());
 }
 
 /// What another program is told of a close: that there is an end; or, if something was left unread, that the connection is broken off; or both, if that something
@@ -339,7 +371,7 @@ fn farewell(this: &Socket, key: &Key, aborts: bool, has_more: bool) -> Vec<Told>
     let end = Told::Finish(key.clone());
     let reset = Told::Reset(key.clone());
     match this.style {
-        Style::Stream if aborts || !this.incoming.is_empty() => vec![reset],
+        Style::Stream if aborts || !this.is_empty() => vec![reset],
         Style::Stream if has_more => vec![end, reset],
         _ => vec![Told::Close(key.clone())],
     }

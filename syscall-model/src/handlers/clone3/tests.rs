@@ -76,7 +76,7 @@ fn the_child_begins_on_its_own_stack_without_handlers() {
     kernel.model.enter(fork.child);
     assert_eq!(kernel.model.signals.action(libc::SIGUSR1), Action::default());
     assert_eq!(kernel.model.signals.action(libc::SIGUSR2).handler, SIG_IGN);
-    assert_eq!(kernel.model.process.exit_signal, libc::SIGCHLD);
+    assert_eq!(kernel.model.process.news.exit_signal, libc::SIGCHLD);
 }
 
 #[test]
@@ -108,5 +108,8 @@ fn a_sibling_has_the_parent_and_the_signal_of_its_maker() {
         &kernel.model.process,
         kernel.model.process_at(fork.child).unwrap(),
     );
-    assert_eq!((child.parent, child.exit_signal), (own.parent, own.exit_signal));
+    assert_eq!(
+        (child.parent, child.news.exit_signal),
+        (own.parent, own.news.exit_signal)
+    );
 }

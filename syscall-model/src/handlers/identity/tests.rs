@@ -13,7 +13,7 @@ fn ids_are_those_of_the_configuration() {
     for call in [Sysno::getuid, Sysno::geteuid, Sysno::getgid, Sysno::getegid] {
         assert_eq!(kernel.call(call, &[]), Ok(1000));
     }
-    kernel.model.process.groups = vec![4, 27];
+    kernel.model.process.owner.groups = vec![4, 27];
     assert_eq!(kernel.call(Sysno::getgroups, &[0, 0]), Ok(2));
     assert_eq!(kernel.call(Sysno::getgroups, &[1, BASE]), Err(Errno::EINVAL));
     assert_eq!(kernel.call(Sysno::getgroups, &[2, BASE]), Ok(2));
@@ -38,12 +38,12 @@ fn only_own_ids_can_be_set() {
 #[test]
 fn root_becomes_anybody_and_cannot_come_back() {
     let mut kernel = Kernel::new();
-    kernel.model.process.user = Ids::new(0);
-    kernel.model.process.group_ids = Ids::new(0);
+    kernel.model.process.owner.user = Ids::new(0);
+    kernel.model.process.owner.group = Ids::new(0);
     kernel.mem.write_u32(BASE, 33).unwrap();
     kernel.mem.write_u32(BASE + 4, 4).unwrap();
     assert_eq!(kernel.call(Sysno::setgroups, &[2, BASE]), Ok(0));
-    assert_eq!(kernel.model.process.groups, [4, 33]);
+    assert_eq!(kernel.model.process.owner.groups, [4, 33]);
     assert_eq!(kernel.call(Sysno::setgid, &[33]), Ok(0));
     // For a while only: the saved id leads back.
     let keep = u64::from(u32::MAX);
@@ -51,8 +51,8 @@ fn root_becomes_anybody_and_cannot_come_back() {
     assert_eq!(kernel.call(Sysno::setgroups, &[0, 0]), Err(Errno::EPERM));
     assert_eq!(kernel.call(Sysno::setresuid, &[keep, 0, keep]), Ok(0));
     assert_eq!(kernel.call(Sysno::setuid, &[33]), Ok(0));
-    assert_eq!(kernel.model.process.user, Ids::new(33));
-    assert_eq!(kernel.model.process.group_ids, Ids::new(33));
+    assert_eq!(kernel.model.process.owner.user, Ids::new(33));
+    assert_eq!(kernel.model.process.owner.group, Ids::new(33));
     assert_eq!(kernel.call(Sysno::setuid, &[0]), Err(Errno::EPERM));
     assert_eq!(kernel.call(Sysno::setgid, &[0]), Err(Errno::EPERM));
 }

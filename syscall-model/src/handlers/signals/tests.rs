@@ -60,7 +60,7 @@ fn an_action_is_told_back() {
 fn masks_block_and_pending_signals_show() {
     let mut kernel = Kernel::new();
     set_mask(&mut kernel, libc::SIG_BLOCK, u64::MAX);
-    let mask = kernel.model.thread(MAIN).mask;
+    let mask = kernel.model.thread(MAIN).signals.mask;
     assert_eq!(mask & (bit(libc::SIGKILL) | bit(libc::SIGSTOP)), 0);
     assert_eq!(kernel.call(Sysno::kill, &[1000, libc::SIGUSR1 as u64]), Ok(0));
     assert_eq!(kernel.call(Sysno::rt_sigpending, &[SET, 8]), Ok(0));
@@ -218,7 +218,7 @@ fn alternate_stacks_are_checked() {
 #[test]
 fn an_alternate_stack_in_use_cannot_be_changed() {
     let mut kernel = Kernel::new();
-    kernel.model.thread_mut(MAIN).altstack = (0x5000, 8192, 0);
+    kernel.model.thread_mut(MAIN).signals.altstack = (0x5000, 8192, 0);
     kernel.mem.write_u32(ACT + 8, libc::SS_DISABLE as u32).unwrap();
     kernel.model.stack_pointer = 0x5100;
     assert_eq!(kernel.call(Sysno::sigaltstack, &[0, OLD]), Ok(0));

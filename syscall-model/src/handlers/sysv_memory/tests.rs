@@ -92,6 +92,10 @@ fn addresses_are_whole_pages_and_free() {
         Ok(Effect::MapFile(map)) => assert_eq!(map.addr, 0x5000_0000),
         other => panic!("shmat gave {other:?}"),
     }
-    let again = kernel.run(Kernel::MAIN, Wake::Ready, Sysno::shmat, &[id, 0, 0]);
-    assert!(matches!(again, Ok(Effect::Unsupported(_))));
+    // The same segment once more, which has no memory until somebody touches it.
+    match kernel.run(Kernel::MAIN, Wake::Ready, Sysno::shmat, &[id, 0, 0]) {
+        Ok(Effect::MapFile(map)) => assert_eq!(kernel.model.fs.sleeper_at(map.addr), Some(map.addr)),
+        other => panic!("shmat gave {other:?}"),
+    }
+    assert_eq!(kernel.model.fs.sleeper_at(0x5000_0000), None);
 }

@@ -146,7 +146,7 @@ fn a_value_that_is_set_is_not_undone() {
 }
 
 #[test]
-fn patience_ends() {
+fn a_timeout_ends_the_wait() {
     let (mut kernel, id) = with_set(1);
     put(&mut kernel, &[(0, -1, 0)]);
     kernel.mem.write(BASE + 32, &[0; 16]).unwrap();

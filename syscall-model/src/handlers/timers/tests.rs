@@ -97,12 +97,12 @@ fn overruns_are_counted_and_tiny_intervals_end() {
     assert_eq!((info.signo, info.value(), info.overrun()), (40, 77, 999));
     assert_eq!(kernel.call(Sysno::timer_getoverrun, &[id]), Ok(999));
     // While its signal waits to be taken the timer is no reason for time to pass.
-    kernel.model.thread_mut(MAIN).mask = bit(40);
+    kernel.model.thread_mut(MAIN).signals.mask = bit(40);
     advance(&mut kernel, 10);
     assert_eq!(kernel.model.next_deadline(), None);
     advance(&mut kernel, SECOND);
-    kernel.model.thread_mut(MAIN).mask = 0;
-    Signals::settle(&mut kernel.model);
+    kernel.model.thread_mut(MAIN).signals.mask = 0;
+    Signals::assign(&mut kernel.model);
     assert_eq!(take(&mut kernel).unwrap().overrun(), SECOND as i32 + 9);
     assert_eq!(take(&mut kernel), None);
     arm(&mut kernel, id, 0, 1, 1);

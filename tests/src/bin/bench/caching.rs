@@ -1,6 +1,6 @@
 //! What the cache of communication spares, and what it costs.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -10,6 +10,7 @@ use session::Session;
 use session::network::Peers;
 use syscall_model::{Pending, Sysno};
 use tracefork_tests::guests;
+use tracefork_tests::networked::free_port;
 
 use crate::bare::BareTask;
 use crate::report::{Aim, Row};
@@ -46,10 +47,6 @@ const fn server(connections: u32, messages: u32) -> Alphabet {
 
 fn built(path: &str) -> Result<PathBuf> {
     guests::one(path)?.build()
-}
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
 impl Alphabet {
@@ -244,13 +241,13 @@ fn written(subject: &Subject, peers: &Peers, writes: u64) -> Result<Cost> {
 }
 
 fn step(session: &mut Session) -> Result<()> {
-    let enabled = session.enabled();
+    let enabled = session.movers().enabled();
     let thread = *enabled.first().context("the guest has ended")?;
     well(session.step(thread)).map(drop)
 }
 
 fn at_write(session: &Session) -> Result<bool> {
-    let enabled = session.enabled();
+    let enabled = session.movers().enabled();
     let thread = *enabled.first().context("the guest has ended")?;
     let pending = &session.model().thread(thread).pending;
     Ok(matches!(pending, Pending::Call(call) if call.sysno == Sysno::write))

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, anyhow, ensure};
 use checker::system::Mark;
 use checker::{CheckSystem, CheckpointChoice};
-use explore::{Choice, Config, Limits, Search, SearchResult, System};
+use explore::{Choice, Config, Limits, Reduction, Search, SearchResult, System};
 use session::cores::Core;
 use tracefork_tests::guests;
 
@@ -14,7 +14,7 @@ use crate::subject::{Subject, well};
 use crate::{Effort, subject};
 
 /// Philosophers: nothing but locks, and threads that get in each other's way.
-fn philosophers(number: u32) -> Result<Subject> {
+pub fn philosophers(number: u32) -> Result<Subject> {
     let guest = guests::one("check/philosophers_fixed.c")?;
     Ok(Subject::new(&guest.build_with(&[&format!("-DN={number}")])?, &[]))
 }
@@ -25,26 +25,50 @@ pub fn transition(effort: &Effort) -> Result<Vec<Row>> {
     let mut bare = BareTask::start(&subject::build("calls")?, subject::core().number())?;
     let mut system = subject.system(CheckpointChoice::Rewind)?;
     // The first search also starts the program; the others go back to its start.
-    let search = |system: &mut CheckSystem| {
+    let search = |system: &mut CheckSystem, hash: bool| {
         let before = busy()?;
         let config = Config {
             limits: steps(effort.of(5000, 500)),
-            ..Config::default()
+            ..searching(hash)
         };
         let result = Search::new(config).run_one(system);
         per_transition(&good(result)?, before)
     };
-    search(&mut system)?;
-    let [ours, stop] = in_turns(
+    let mut nameless = subject.system(CheckpointChoice::Rewind)?;
+    search(&mut system, true)?;
+    search(&mut nameless, false)?;
+    let [ours, without, stop] = in_turns(
         effort.of(7, 1),
-        [Box::new(|| search(&mut system)), Box::new(|| bare.stops(5000))],
+        [
+            Box::new(|| search(&mut system, true)),
+            Box::new(|| search(&mut nameless, false)),
+            Box::new(|| bare.stops(5000)),
+        ],
     )?;
-    Ok(vec![Row::new(
+    let named = Row::new(
         "check: an explored transition, against a bare stop",
         ours,
         stop,
         Aim::AtMost(4.0),
-    )])
+    );
+    let nameless = Row::new(
+        "check: one without an identity, against a bare stop",
+        without,
+        stop,
+        Aim::AtMost(2.5),
+    );
+    Ok(vec![named, nameless])
+}
+
+/// The usual search; or one that goes the same way for as long as it takes, without identities.
+pub fn searching(hash: bool) -> Config {
+    let usual = Config::default();
+    Config {
+        hash,
+        // Without identities the usual reduction is another search, which has ended before there is something to measure.
+        reduction: if hash { usual.reduction } else { Reduction::None },
+        ..usual
+    }
 }
 
 /// Two workers against one.
@@ -190,7 +214,7 @@ impl Station {
             for _ in 0..count {
                 let mark = well(self.system.mark())?.context("a checkpoint can be taken")?;
                 well(self.system.step(self.next))?;
-                well(self.system.rewind_last(mark))?;
+                ensure!(well(self.system.rewind_last(mark))?, "it can be returned to");
             }
             Ok(())
         })
@@ -203,14 +227,17 @@ impl Station {
     }
 
     fn restores(&mut self, count: u64) -> Result<Cost> {
-        timed(count, || {
-            (0..count).try_for_each(|_| well(self.system.rewind(&self.here)))
-        })
+        timed(count, || (0..count).try_for_each(|_| self.go_back()))
+    }
+
+    fn go_back(&mut self) -> Result<()> {
+        ensure!(well(self.system.rewind(&self.here))?, "it can be returned to");
+        Ok(())
     }
 
     /// What the kernel charges: a copy of this process is made, ended and waited for.
     fn forks(&mut self, count: u64) -> Result<Cost> {
-        let task = well(well(self.system.session())?.task_slot())?;
+        let task = well(well(self.system.session())?.spaces_mut().task())?;
         timed(count, || {
             for _ in 0..count {
                 task.inject_fork()?.kill();
@@ -225,7 +252,7 @@ impl Station {
                 well(self.system.step(self.next))?;
                 well(self.system.state_id())?;
                 let mark = well(self.system.mark())?.context("a checkpoint can be taken")?;
-                well(self.system.rewind(&self.here))?;
+                self.go_back()?;
                 self.system.forget(mark);
             }
             Ok(())

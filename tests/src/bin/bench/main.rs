@@ -3,11 +3,14 @@
 //!
 //! `cargo run --release -p tracefork-tests --bin bench -- [--json] [--quick] [GROUP…]`
 //!
+//! `bench costs` prints where the time of a transition goes instead, for philosophers and for real programs.
+//!
 //! `--quick` measures next to nothing: it shows that the benches work.
 
 mod bare;
 mod caching;
 mod checking;
+mod costs;
 mod family;
 mod report;
 mod running;
@@ -63,17 +66,21 @@ const GROUPS: [Group; 12] = [
 ];
 
 fn run() -> Result<()> {
-    let (mut json, mut effort, mut wanted) = (false, Effort { quick: false }, Vec::new());
+    let (mut json, mut effort, mut wanted, mut costs) = (false, Effort { quick: false }, Vec::new(), false);
     for arg in std::env::args().skip(1) {
         match arg.as_str() {
             "--json" => json = true,
             "--quick" => effort.quick = true,
+            "costs" => costs = true,
             name if GROUPS.iter().any(|(group, _)| *group == name) => wanted.push(arg),
             other => bail!(
-                "{other}: not --json, --quick or one of {}",
+                "{other}: not --json, --quick, costs or one of {}",
                 GROUPS.map(|g| g.0).join(", ")
             ),
         }
+    }
+    if costs {
+        return costs::costs(&effort);
     }
     let mut rows = Vec::new();
     for (name, measure) in GROUPS {

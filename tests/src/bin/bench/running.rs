@@ -92,7 +92,7 @@ pub fn stops(effort: &Effort) -> Result<Vec<Row>> {
 fn steps(session: &mut Session, steps: u64, operations: u64) -> Result<Cost> {
     timed(operations, || {
         for _ in 0..steps {
-            let enabled = session.enabled();
+            let enabled = session.movers().enabled();
             ensure!(!enabled.is_empty(), "the guest has ended");
             // The youngest thread: the others only wait for it.
             well(session.step(enabled[enabled.len() - 1]))?;

@@ -52,6 +52,7 @@ impl Subject {
             inputs: session::Inputs::default(),
             bounds: session::Bounds::default(),
             confine: true,
+            cores: None,
             walk: None,
             atomics: symbols::Atomics::default(),
             plans: hooks::PlanCache::default(),

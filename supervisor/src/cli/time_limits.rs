@@ -22,8 +22,8 @@ pub fn of_search(time_limit: Option<Duration>, stop: &Arc<AtomicBool>) -> Bounds
 }
 
 /// The same for waits for peers.
-pub fn with_peers(bounds: &Bounds) -> peers::Patience {
-    peers::Patience {
+pub fn with_peers(bounds: &Bounds) -> peers::TimeBudget {
+    peers::TimeBudget {
         stop: bounds.stop.clone(),
         deadline: bounds.deadline,
     }
@@ -38,7 +38,7 @@ pub fn of_minimisation() -> Bounds {
 }
 
 /// If the search was broken off in a step, that is a limit like any other. Returns what to say about it.
-pub fn settle(result: &mut SearchResult<CheckSystem>, stop: &AtomicBool) -> Option<String> {
+pub fn take_limit(result: &mut SearchResult<CheckSystem>, stop: &AtomicBool) -> Option<String> {
     let failure = result.failure.take_if(
         |failure| matches!(failure, Failure::System { error, .. } if error.code == ExitCode::Limit),
     )?;

@@ -4,7 +4,7 @@
 //! has been everywhere. So the transitions of a search are kept ([`Ways`]), and when it is over, states are looked for from which none leads to an end.
 //!
 //! A reduced search leaves out transitions that are explored elsewhere, and these may be what leads out of a loop. So nothing is claimed before an unreduced search from
-//! that state has come to its end, and has met none ([`never_ends`]).
+//! that state has come to its end, and has met none ([`prospect`]).
 
 use crate::minimise::Effort;
 use crate::result::{Failure, Limit};
@@ -58,6 +58,11 @@ impl Observer for Ways {
 impl Ways {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many transitions are known.
+    pub fn count(&self) -> usize {
+        self.seen().edges.len()
     }
 
     /// After a complete search: the state nearest to the start from which no transition leads to an end, or to one of those that are known to have one.
@@ -206,12 +211,55 @@ fn components(start: u128, next: &Next) -> HashMap<u128, usize> {
     found
 }
 
-/// Whether no continuation of a path ends; `None` if that takes more than the effort to tell.
-pub fn never_ends<S: System>(
+/// What the continuations of a path come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prospect {
+    /// None of them ends.
+    Endless,
+    /// One ends, after these states.
+    Ends(Vec<u128>),
+    /// It takes more than the effort to tell.
+    Unknown,
+}
+
+/// The transitions of a search in the order in which they were made.
+#[derive(Default)]
+struct Trail(Mutex<Vec<(u128, u128)>>);
+
+impl Observer for Trail {
+    fn state(&self, _: u128, _: u32) {}
+
+    fn edge(&self, from: u128, _: Choice, to: u128) {
+        self.made().push((from, to));
+    }
+}
+
+impl Trail {
+    fn made(&self) -> MutexGuard<'_, Vec<(u128, u128)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The states that the last transition was come to by, the nearest first.
+    fn back_from_last(&self) -> Vec<u128> {
+        let made = self.made();
+        let mut states = Vec::new();
+        let mut at = made.last().map(|last| last.1);
+        for &(from, to) in made.iter().rev() {
+            if at == Some(to) {
+                states.push(from);
+                at = Some(from);
+            }
+        }
+        states
+    }
+}
+
+/// Does no continuation of a path end?
+pub fn prospect<S: System>(
     system: &mut S,
     path: &[Choice],
     effort: Effort<'_>,
-) -> Result<Option<bool>, Failure<S::Error>> {
+) -> Result<Prospect, Failure<S::Error>> {
     let walks = Strategy::Random { walks: Some(WALKS) };
     // Whatever a path violates, its end is an end.
     let none = |_: &S::Violation| false;
@@ -229,7 +277,8 @@ pub fn never_ends<S: System>(
             },
             ..Config::default()
         };
-        let mut search = Search::new(config).start_at(path).wanted(&none);
+        let trail = Trail::default();
+        let mut search = Search::new(config).start_at(path).wanted(&none).observer(&trail);
         search.hooks.until_clean_end = true;
         search.hooks.stop = effort.stop;
         let result = search.run_one(system);
@@ -237,10 +286,10 @@ pub fn never_ends<S: System>(
             return Err(failure);
         }
         match result.coverage {
-            Coverage::Incomplete(Limit::Goal) => return Ok(Some(false)),
-            Coverage::Complete if is_exhaustive => return Ok(Some(true)),
+            Coverage::Incomplete(Limit::Goal) => return Ok(Prospect::Ends(trail.back_from_last())),
+            Coverage::Complete if is_exhaustive => return Ok(Prospect::Endless),
             _ => {}
         }
     }
-    Ok(None)
+    Ok(Prospect::Unknown)
 }

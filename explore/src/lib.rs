@@ -32,7 +32,7 @@ mod worker;
 
 pub use config::{Audit, Config, Hope, Limits, Plan, Reduction, Strategy};
 pub use critical::{Critical, critical_transition};
-pub use endless::{Endless, Ways, never_ends};
+pub use endless::{Endless, Prospect, Ways, prospect};
 pub use footprint::{Access, Footprint};
 pub use levels::Deepened;
 pub use minimise::{Effort, Minimised, as_it_is, minimise};

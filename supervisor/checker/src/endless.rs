@@ -5,7 +5,10 @@
 //! ([`Alternative::Endless`]). A program without any end whose threads keep each other busy is likely meant so, and only a warning.
 
 use super::CheckSystem;
-use explore::{Choice, Config, Effort, Endless, Found, SearchResult, Strategy, System, Ways};
+use explore::{
+    Choice, Config, Effort, Endless, Found, Limits, Prospect, Reduction, Search, SearchResult, Strategy,
+    System, Ways,
+};
 use failure::Failure;
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
@@ -15,6 +18,8 @@ use trace::{Alternative, ENVIRONMENT};
 const EFFORT: u64 = 20_000;
 /// States that are tried, if it is not true of the first ones: a reduced search may not have seen the way out.
 const TRIES: usize = 16;
+/// If none of these was without an end the search is made again without reduction, if that takes at most so many times its transitions.
+const UNREDUCED: u64 = 4;
 
 /// What was found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,18 +74,61 @@ pub fn look(
             stop: Some(stop),
             ..Effort::default()
         };
-        match explore::never_ends(&mut system, &doubt.path, effort).map_err(unwrap_failure)? {
-            Some(true) if doubt.is_busy => return Ok(Finding::Busy),
-            Some(true) => return claim(&mut system, doubt, result),
-            Some(false) => known_to_end.insert(doubt.id),
-            None => return Ok(Finding::Unproved),
-        };
+        match explore::prospect(&mut system, &doubt.path, effort).map_err(unwrap_failure)? {
+            Prospect::Endless => return told(&mut system, doubt, result),
+            Prospect::Ends(states) => {
+                known_to_end.insert(doubt.id);
+                known_to_end.extend(states);
+            }
+            Prospect::Unknown => return Ok(Finding::Unproved),
+        }
         match ways.without_end(&known_to_end) {
             Some(next) => doubt = next,
             None => return Ok(Finding::Ends),
         }
     }
-    Ok(Finding::Unproved)
+    let steps = EFFORT.max(UNREDUCED * ways.count() as u64);
+    let Some(all) = all_ways(&mut system, steps, stop)? else {
+        return Ok(Finding::Unproved);
+    };
+    match all.without_end(&HashSet::new()) {
+        Some(endless) => told(&mut system, endless, result),
+        None => Ok(Finding::Ends),
+    }
+}
+
+/// All transitions of the program, unless there are too many.
+fn all_ways(system: &mut CheckSystem, steps: u64, stop: &AtomicBool) -> Result<Option<Ways>, Failure> {
+    let config = Config {
+        limits: Limits {
+            steps: Some(steps),
+            ..Limits::default()
+        },
+        max_violations: None,
+        reduction: Reduction::None,
+        ..Config::default()
+    };
+    let ways = Ways::default();
+    let found = Search::new(config)
+        .observer(&ways)
+        .stop_flag(stop)
+        .run_one(system);
+    if let Some(failure) = found.failure {
+        return Err(unwrap_failure(failure));
+    }
+    Ok(found.coverage.is_complete().then_some(ways))
+}
+
+/// A state is known from which no schedule ends.
+fn told(
+    system: &mut CheckSystem,
+    endless: Endless,
+    result: &mut SearchResult<CheckSystem>,
+) -> Result<Finding, Failure> {
+    match endless.is_busy {
+        true => Ok(Finding::Busy),
+        false => claim(system, endless, result),
+    }
 }
 
 fn claim(

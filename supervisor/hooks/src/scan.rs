@@ -16,7 +16,7 @@ use std::path::Path;
 
 use iced_x86::{
     Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
-    OpKind, Register,
+    OpAccess, OpKind, Register,
 };
 use memchr::memmem;
 
@@ -409,10 +409,42 @@ impl<'m, 'a> Scanner<'m, 'a> {
 
     fn atomic(&mut self, instruction: &Instruction) -> Option<SiteKind> {
         let accesses = operand::accesses(instruction, &mut self.info, true)?;
-        accesses
-            .iter()
-            .find(|access| access.writes)
-            .map(|access| SiteKind::Atomic(*access))
+        let mut access = *accesses.iter().find(|access| access.writes)?;
+        access.reads &= instruction.mnemonic() != Mnemonic::Xchg || self.looks_at_exchanged(instruction);
+        Some(SiteKind::Atomic(access))
+    }
+
+    /// Does the code behind an exchange look at what it got? If not it is a store: compilers make sequentially consistent ones like this. What cannot be told
+    /// within some instructions counts as one.
+    fn looks_at_exchanged(&mut self, exchange: &Instruction) -> bool {
+        const FAR_ENOUGH: usize = 12;
+        let (from, registers) = (
+            exchange.next_ip(),
+            [exchange.op0_register(), exchange.op1_register()],
+        );
+        let register = registers.into_iter().find(|register| *register != Register::None);
+        let code = self.module.code_at(from);
+        let bytes = code.and_then(|code| code.slice(&(from..code.range().end)));
+        let (Some(register), Some(bytes)) = (register, bytes) else {
+            return false;
+        };
+        let decoder = Decoder::with_ip(64, bytes, from, DecoderOptions::NONE);
+        for instruction in decoder.into_iter().take(FAR_ENOUGH) {
+            let used = self.info.info(&instruction).used_registers();
+            let mut uses = used
+                .iter()
+                .filter(|used| used.register().full_register() == register.full_register());
+            if let Some(first) = uses.next() {
+                return !matches!(
+                    first.access(),
+                    OpAccess::Write | OpAccess::NoMemAccess | OpAccess::None
+                );
+            }
+            if instruction.is_invalid() || ends_line(&instruction) {
+                return false;
+            }
+        }
+        false
     }
 
     fn plain_access(&mut self, instruction: &Instruction) -> Option<SiteKind> {

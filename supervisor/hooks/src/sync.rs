@@ -260,14 +260,9 @@ impl SyncFn {
         }
     }
 
-    /// Functions by which threads wait for what another one does, and tell it.
+    /// Functions by which threads wait for what another one does, and tell it. Semaphores are none: a thread that finds one with room for it waits for nobody.
     pub fn waits_for_others(self) -> bool {
-        use SyncFn::*;
-        let is_other = matches!(
-            self,
-            SemWait | SemTrywait | SemTimedwait | SemClockwait | SemPost | BarrierWait | Once
-        );
-        is_other || self.is_cond()
+        matches!(self, SyncFn::BarrierWait | SyncFn::Once) || self.is_cond()
     }
 
     /// Whether it changes nothing that another call could notice.

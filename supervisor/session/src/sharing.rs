@@ -2,6 +2,7 @@
 
 use super::Options;
 use super::Session;
+use super::TaskMemory;
 use super::context::Threads;
 use super::context::{HookOp, Span};
 use super::spaces::Space;
@@ -13,6 +14,7 @@ use hooks::Place;
 use hooks::SiteKind;
 use std::ops::Range;
 use std::sync::Arc;
+use syscall_model::GuestMemory;
 use syscall_model::Model;
 use syscall_model::{Pending, Tid};
 use tracee::Regs;
@@ -94,6 +96,21 @@ impl<'a> Sharing<'a> {
         Some((op.object..op.object.saturating_add(width), op.site))
     }
 
+    /// Does what the atomic instruction before which a thread stands found decide what the thread does next? It does not where it only stores.
+    pub fn finds_out_by_atomic(self, tid: Tid) -> bool {
+        let op = self.threads.hook(tid);
+        op.is_some_and(|op| matches!(op.kind, SiteKind::Atomic(access) if access.reads))
+    }
+
+    /// What an object of at most eight bytes holds, in the memory of this thread's process.
+    pub fn value_of(self, tid: Tid, object: &Range<u64>) -> Option<u64> {
+        let mut bytes = [0; 8];
+        let held = bytes.get_mut(..(object.end - object.start) as usize)?;
+        let memory = TaskMemory::new(self.spaces.of(self.model, tid).task.as_ref()?);
+        memory.read(object.start, held).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
     /// The lock of the C library that a thread is about to take for certain, or to give back, and which of the two.
     pub fn lock_step(self, tid: Tid) -> Option<(u64, bool)> {
         let op = self.threads.hook(tid)?;
@@ -106,8 +123,8 @@ impl<'a> Sharing<'a> {
         }
     }
 
-    /// Does a thread come after another by this step because it waits for it, or was made by it? What it finds in a lock or a file, or counts by an atomic
-    /// operation, is an accident.
+    /// Does a thread come after another by this step because it waits for it, or was made by it? What it finds in a lock, a semaphore or a file, or counts by
+    /// an atomic operation, is an accident.
     pub fn is_ordered_by_waiting(self, tid: Tid) -> bool {
         use syscall_model::Sysno;
         let op = self.threads.hook(tid);

@@ -76,12 +76,14 @@ pub(super) fn unordered(
 }
 
 /// Two accesses that conflict, in an order that neither a lock nor waiting makes certain. Atomic operations decide by their values what is done next, so they may
-/// come in another order elsewhere.
+/// come in another order elsewhere. So may plain accesses, if nothing but atomic operations orders them: then these are a synchronisation of the
+/// program's own, and if it is wrong, only schedules in which threads stand at these accesses show it.
 pub(super) fn ordered_by_accident(
     session: &Session,
     word: u64,
     other: &mut Earlier,
     now: &mut Now,
+    are_kept_apart: bool,
     known: &mut Known,
     found: &mut Findings,
 ) {
@@ -93,12 +95,20 @@ pub(super) fn ordered_by_accident(
     for (side, is_atomic) in [(other.side, &mut other.is_atomic), (now.side, &mut now.is_atomic)] {
         *is_atomic |= known.finds_atomic(session, side.place, &span);
     }
-    let is_in_lock = known.is_in_lock(session, other.side.place) || known.is_in_lock(session, now.side.place);
-    if !(other.is_atomic && now.is_atomic) || is_in_lock {
+    let are_atomic = other.is_atomic && now.is_atomic;
+    if !are_atomic && are_kept_apart {
         return;
     }
+    let is_in_lock = known.is_in_lock(session, other.side.place) || known.is_in_lock(session, now.side.place);
+    if is_in_lock {
+        return;
+    }
+    let sites = match are_atomic {
+        true => &mut found.atomic_sites,
+        false => &mut found.entrusted,
+    };
     for (side, own_stack) in [(other.side, other.own_stack), (now.side, now.own_stack)] {
-        add_site(&mut found.atomic_sites, side.place, own_stack);
+        add_site(sites, side.place, own_stack);
     }
 }
 

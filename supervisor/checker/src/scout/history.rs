@@ -1,5 +1,6 @@
 //! What happened before what in a walk: vector clocks, and the last accesses to each byte.
 
+use super::atomic_locks::AtomicLocks;
 use super::conflicts::{add_site, bytes_of, lend, note_freed, ordered_by_accident, unordered};
 use super::race::Side;
 use super::{Findings, Known};
@@ -89,6 +90,25 @@ impl Order {
     }
 }
 
+/// The locks that a thread holds, by name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held {
+    of_library: Arc<BTreeSet<u64>>,
+    of_atomics: Arc<BTreeSet<u64>>,
+}
+
+impl Held {
+    /// Is there a lock of the C library that both hold?
+    fn excludes(&self, other: &Held) -> bool {
+        !self.of_library.is_disjoint(&other.of_library)
+    }
+
+    /// Or one that the program has made of atomic instructions?
+    fn excludes_by_atomics(&self, other: &Held) -> bool {
+        !self.of_atomics.is_disjoint(&other.of_atomics)
+    }
+}
+
 /// An access of a thread to some bytes of a word.
 #[derive(Clone, Debug)]
 pub(super) struct Earlier {
@@ -100,7 +120,7 @@ pub(super) struct Earlier {
     pub(super) bytes: u8,
     pub(super) is_atomic: bool,
     pub(super) in_handler: bool,
-    pub(super) held: Arc<BTreeSet<u64>>,
+    pub(super) held: Held,
 }
 
 /// One access while it is compared with the earlier ones.
@@ -112,18 +132,19 @@ pub(super) struct Now<'a> {
     pub(super) span: &'a Range<u64>,
     pub(super) is_atomic: bool,
     pub(super) in_handler: bool,
-    pub(super) held: Arc<BTreeSet<u64>>,
+    pub(super) held: Held,
 }
 
 /// What a walk has seen.
 #[derive(Clone, Default)]
 pub struct History {
     order: Order,
-    /// The same without the locks of the C library. Who was first to take one is an accident of the schedule: accesses that only this orders, and that no lock
-    /// excludes from each other, are as good as unordered in another schedule.
-    without_locks: Order,
-    /// The same without atomic operations, too. A block that is freed may have been counted to its end by them, and another schedule may not have counted right.
+    /// The same without atomic operations. Whether those of the program really keep its threads in order is what it is checked for.
+    without_atomics: Order,
+    /// The same without locks, semaphores and files, too. Who was first to take a lock, or what there was to take, is an accident of the schedule: accesses that only
+    /// this orders, and that no lock excludes from each other, are as good as unordered in another schedule.
     by_waiting: Order,
+    atomic_locks: AtomicLocks,
     /// Who has touched each word, where: all of it, while `words` has the last accesses only.
     touched: BTreeMap<u64, BTreeSet<(Tid, Place)>>,
     /// The locks that each thread holds.
@@ -134,7 +155,7 @@ pub struct History {
 impl History {
     /// A thread is about to make its step.
     pub fn before_step(&mut self, session: &Session, tid: Tid, known: &mut Known, found: &mut Findings) {
-        for order in [&mut self.order, &mut self.without_locks, &mut self.by_waiting] {
+        for order in [&mut self.order, &mut self.without_atomics, &mut self.by_waiting] {
             order.tick(tid);
         }
         if session.model().thread(tid).pending == Pending::Start
@@ -145,7 +166,10 @@ impl History {
         }
         if let Some((span, site)) = session.sharing().atomic_object(tid) {
             self.atomic_instruction(session, tid, site, &span, known, found);
-            return self.synchronised(session, tid);
+            if session.sharing().finds_out_by_atomic(tid) {
+                self.atomic_locks.before(session, tid, &span);
+            }
+            return self.order.synchronised(tid, &session.footprints().footprint(tid));
         }
         if let Some(watching) = session.sharing().works_on(tid) {
             note_freed(session, tid, &watching, known, found);
@@ -160,10 +184,13 @@ impl History {
         note_freed(session, tid, &watching, known, found);
         let is_atomic = self.accessed(session, tid, &watching, known, found);
         if is_atomic {
-            self.atomic_access(tid, &session.footprints().footprint(tid));
+            self.order
+                .atomic_access(tid, &session.footprints().footprint(tid));
         }
         // What is done inside of a function like `pthread_once` comes before what its next caller does.
-        self.atomic_access(tid, &session.footprints().inside(tid));
+        let inside = session.footprints().inside(tid);
+        self.order.atomic_access(tid, &inside);
+        self.without_atomics.atomic_access(tid, &inside);
     }
 
     /// What happened in the rest of its step.
@@ -175,6 +202,7 @@ impl History {
         known: &mut Known,
         found: &mut Findings,
     ) {
+        self.atomic_locks.after(session);
         for event in events {
             match event {
                 Event::Joins { waiter, handle } => self.joined(waiter, handle),
@@ -195,11 +223,12 @@ impl History {
     fn synchronised(&mut self, session: &Session, tid: Tid) {
         let footprint = session.footprints().footprint(tid);
         self.order.synchronised(tid, &footprint);
+        self.without_atomics.synchronised(tid, &footprint);
         let Some((lock, takes)) = session.sharing().lock_step(tid) else {
             if session.sharing().is_ordered_by_waiting(tid) {
                 self.by_waiting.synchronised(tid, &footprint);
             }
-            return self.without_locks.synchronised(tid, &footprint);
+            return;
         };
         let held = Arc::make_mut(self.held.entry(tid).or_default());
         if takes {
@@ -209,24 +238,20 @@ impl History {
         }
     }
 
-    fn atomic_access(&mut self, tid: Tid, footprint: &Footprint) {
-        self.order.atomic_access(tid, footprint);
-        self.without_locks.atomic_access(tid, footprint);
-    }
-
     /// Whoever waits for a thread that has ended already need not make a call for that. Where this is not seen, its end comes before all that
     /// others do from now on; that it does not where nobody waits is for another walk to show, in which it ends later.
     pub fn ended(&mut self, tid: Tid, handle: Option<u64>, joins_are_seen: bool) {
         let handle = handle.filter(|_| joins_are_seen);
         self.order.ended(tid, handle);
-        self.without_locks.ended(tid, handle);
+        self.without_atomics.ended(tid, handle);
         self.by_waiting.ended(tid, handle);
         self.held.remove(&tid);
+        self.atomic_locks.ended(tid);
     }
 
     fn joined(&mut self, waiter: Tid, handle: u64) {
         self.order.joined(waiter, handle);
-        self.without_locks.joined(waiter, handle);
+        self.without_atomics.joined(waiter, handle);
         self.by_waiting.joined(waiter, handle);
     }
 
@@ -283,6 +308,10 @@ impl History {
     ) -> bool {
         let clock = self.order.clocks.get(&tid);
         let time = clock.and_then(|clock| clock.get(&tid)).copied().unwrap_or(0);
+        let held = Held {
+            of_library: self.held.get(&tid).cloned().unwrap_or_default(),
+            of_atomics: self.atomic_locks.held_by(session, tid),
+        };
         let mut any_atomic = false;
         for (span, writes) in &watching.spans {
             let mut now = Now {
@@ -297,7 +326,7 @@ impl History {
                 span,
                 is_atomic: known.is_atomic(watching.place, span),
                 in_handler: session.sharing().is_in_handler(tid),
-                held: self.held.get(&tid).cloned().unwrap_or_default(),
+                held: held.clone(),
             };
             if session
                 .sharing()
@@ -339,19 +368,18 @@ impl History {
             if !meets || other.tid == now.tid {
                 continue;
             }
-            let by_accident =
-                !self.by_waiting.knows(now.tid, other.tid, other.time) && other.held.is_disjoint(&now.held);
             if !self.order.knows(now.tid, other.tid, other.time) {
                 unordered(session, word, other, now, known, found);
                 continue;
             }
-            if by_accident {
-                ordered_by_accident(session, word, other, now, known, found);
+            if self.by_waiting.knows(now.tid, other.tid, other.time) || other.held.excludes(&now.held) {
+                continue;
             }
-            if !self.without_locks.knows(now.tid, other.tid, other.time) && other.held.is_disjoint(&now.held)
-            {
-                known.doubtful.extend([other.side.place, now.side.place]);
-            } else if now.side.frees && !self.by_waiting.knows(now.tid, other.tid, other.time) {
+            known.doubtful.extend([other.side.place, now.side.place]);
+            let are_kept_apart = self.without_atomics.knows(now.tid, other.tid, other.time)
+                || other.held.excludes_by_atomics(&now.held);
+            ordered_by_accident(session, word, other, now, are_kept_apart, known, found);
+            if now.side.frees {
                 let theirs = touched.iter().filter(|(tid, _)| *tid == other.tid);
                 known.doubtful.extend(theirs.map(|(_, place)| *place));
             }
@@ -371,7 +399,7 @@ impl History {
             bytes,
             is_atomic: now.is_atomic,
             in_handler: now.in_handler,
-            held: Arc::clone(&now.held),
+            held: now.held.clone(),
         });
     }
 }

@@ -9,6 +9,7 @@
 //! program is searched in the same way everywhere.
 //!
 //! - `history.rs`: what happened before what in one walk
+//! - `atomic_locks.rs`: locks that the program has made of atomic instructions
 //! - `conflicts.rs`: two accesses to the same memory, and what comes of it
 //! - `race.rs`: what is said of it
 //! - `met.rs`: violations that a walk runs into
@@ -18,6 +19,7 @@
 //! What a walk learns only on its way (that an object is atomic, that a variable on a stack was lent to another thread) should have been known from
 //! its beginning: such a walk tells of sites, and its races are left for the next one to find.
 
+mod atomic_locks;
 mod conflicts;
 mod history;
 mod met;
@@ -57,6 +59,9 @@ const PREEMPT_ONE_IN: u32 = 3;
 const ASIDE: u32 = 12;
 /// But not for longer than this: it may be in a loop that waits for another.
 const LONG_RUN: u32 = 100;
+/// Accesses that only atomic operations keep in order are parking points if there are at most so many. Where there are more the program has a runtime of its own
+/// (Go's), and walks alone try other orders of them.
+const MOST_ENTRUSTED: usize = 64;
 /// Pairs that are named to the user; all of them are parking points.
 const NAMED: usize = 20;
 
@@ -68,6 +73,8 @@ pub struct Known {
     /// Uses of memory that was freed: these are bugs whatever else a walk learns.
     uses: Vec<(Race, [Side; 2])>,
     named: HashSet<([Side; 2], bool)>,
+    /// Accesses that only atomic operations of the program keep in order.
+    entrusted: Watched,
     /// Words on stacks that threads other than their owner have accessed.
     lent: BTreeSet<u64>,
     /// Places whose accesses are atomic operations, and those that were found not to be, with the first byte that they accessed.
@@ -76,7 +83,7 @@ pub struct Known {
     in_locks: HashMap<Place, bool>,
     /// Violations, one of each kind.
     met: Vec<Met>,
-    /// Accesses that only the order in which a lock was taken has kept apart so far: another schedule may show that nothing orders them.
+    /// Accesses that only an accident has kept apart so far, such as the order in which a lock was taken: another schedule may show that nothing orders them.
     doubtful: HashSet<Place>,
     /// Where atomic objects are stored to by plain instructions, which other processors may see late: in words, one for each place.
     weak: BTreeMap<Place, String>,
@@ -88,6 +95,8 @@ struct Findings {
     sites: Watched,
     /// Sites of atomic accesses, and of what is wrong in any case.
     atomic_sites: Watched,
+    /// Sites of accesses that only atomic operations of the program keep in order.
+    entrusted: Watched,
     races: Vec<(Race, [Side; 2])>,
     /// The first of them that is told, and the way to it.
     first_race: Option<(usize, Vec<Choice>)>,
@@ -150,6 +159,10 @@ impl Known {
             return;
         }
         self.watched.merge(found.sites);
+        self.entrusted.merge(found.entrusted);
+        if self.entrusted.len() <= MOST_ENTRUSTED {
+            self.watched.merge(self.entrusted.clone());
+        }
         for (race, sides) in found.races {
             if self.named.insert((sides, false)) {
                 self.races.push((race, sides));

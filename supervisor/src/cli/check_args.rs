@@ -152,9 +152,13 @@ pub enum SearchArg {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReduceArg {
+    /// What suits the program, found out by trying.
     Auto,
+    /// Every order.
     None,
+    /// Sleep sets, with visited states remembered.
     Sleep,
+    /// Dynamic partial-order reduction: fewest executions, no states remembered (as with --no-hash), depth first, one worker.
     Dpor,
 }
 

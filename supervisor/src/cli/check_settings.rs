@@ -80,8 +80,7 @@ pub(super) fn config(args: &Args) -> Config {
             ReduceArg::Sleep => Reduction::Sleep,
             ReduceArg::Dpor => Reduction::Dpor,
         },
-        // Such walks do not look whether a state is known.
-        hash: !args.no_hash && args.search != SearchArg::Walk,
+        hash: remembers_states(args),
         deepening: None,
         bound_preemptions: args.bound_preemptions,
         bound_counts_alternatives: false,
@@ -103,6 +102,14 @@ pub(super) fn config(args: &Args) -> Config {
         max_live_marks: args.max_checkpoints,
         mark_memory: args.memory_limit.map(|limit| limit / 2),
     }
+}
+
+/// Guided walks do not look whether a state is known, and whoever asks for dynamic reduction asks for a search that remembers none.
+fn remembers_states(args: &Args) -> bool {
+    let is_dynamic = args.reduce == ReduceArg::Dpor
+        && args.search == SearchArg::Dfs
+        && args.bound_preemptions.is_none();
+    !args.no_hash && !is_dynamic && args.search != SearchArg::Walk
 }
 
 pub(super) fn asked(args: &Args, suspicions: &Suspicions) -> coverage::Asked {

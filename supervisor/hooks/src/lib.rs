@@ -17,6 +17,7 @@ mod displace;
 mod elf;
 mod formats;
 mod functions;
+mod insn;
 mod library;
 mod locks;
 mod operand;

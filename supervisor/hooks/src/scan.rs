@@ -14,19 +14,15 @@
 use std::ops::Range;
 use std::path::Path;
 
-use iced_x86::{
-    Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
-    OpAccess, OpKind, Register,
-};
+use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpKind};
 use memchr::memmem;
 
 use super::elf::{Code, Module};
 use super::functions::Functions;
-use super::operand::{self, Gpr, Segment};
+use super::insn::{core_insn, ends_line, is_atomic, is_thread_header, looks_at_exchanged, random_insn};
+use super::operand::{self, Gpr};
 use super::runtime::runtime_functions;
-use super::{
-    CoreInsn, LibraryEntries, ModulePlan, ModuleRole, Preempt, RandomInsn, ScanError, Site, SiteKind,
-};
+use super::{LibraryEntries, ModulePlan, ModuleRole, Preempt, ScanError, Site, SiteKind};
 
 /// Scans the module in a file.
 pub fn scan_module(path: &Path, role: ModuleRole, mode: Preempt) -> Result<ModulePlan, ScanError> {
@@ -414,37 +410,11 @@ impl<'m, 'a> Scanner<'m, 'a> {
         Some(SiteKind::Atomic(access))
     }
 
-    /// Does the code behind an exchange look at what it got? If not it is a store: compilers make sequentially consistent ones like this. What cannot be told
-    /// within some instructions counts as one.
     fn looks_at_exchanged(&mut self, exchange: &Instruction) -> bool {
-        const FAR_ENOUGH: usize = 12;
-        let (from, registers) = (
-            exchange.next_ip(),
-            [exchange.op0_register(), exchange.op1_register()],
-        );
-        let register = registers.into_iter().find(|register| *register != Register::None);
+        let from = exchange.next_ip();
         let code = self.module.code_at(from);
         let bytes = code.and_then(|code| code.slice(&(from..code.range().end)));
-        let (Some(register), Some(bytes)) = (register, bytes) else {
-            return false;
-        };
-        let decoder = Decoder::with_ip(64, bytes, from, DecoderOptions::NONE);
-        for instruction in decoder.into_iter().take(FAR_ENOUGH) {
-            let used = self.info.info(&instruction).used_registers();
-            let mut uses = used
-                .iter()
-                .filter(|used| used.register().full_register() == register.full_register());
-            if let Some(first) = uses.next() {
-                return !matches!(
-                    first.access(),
-                    OpAccess::Write | OpAccess::NoMemAccess | OpAccess::None
-                );
-            }
-            if instruction.is_invalid() || ends_line(&instruction) {
-                return false;
-            }
-        }
-        false
+        bytes.is_some_and(|bytes| looks_at_exchanged(exchange, bytes, &mut self.info))
     }
 
     fn plain_access(&mut self, instruction: &Instruction) -> Option<SiteKind> {
@@ -463,69 +433,10 @@ impl<'m, 'a> Scanner<'m, 'a> {
     }
 }
 
-/// Reads of the thread's own descriptor that compilers emit all the time: its address, the stack guard, the pointer guard.
-fn is_thread_header(operand: &operand::MemoryOperand) -> bool {
-    let is_absolute = operand.base == Gpr::None && operand.index == Gpr::None;
-    operand.segment == Segment::Fs && is_absolute && matches!(operand.displacement, 0 | 0x28 | 0x30)
-}
-
-/// Atomic read-modify-write instructions. A `lock or [rsp+n], 0` or `lock add [rsp+n], 0` is a memory fence in disguise.
-fn is_atomic(instruction: &Instruction) -> bool {
-    let has_memory =
-        (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
-    let is_atomic = instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg;
-    is_atomic && has_memory && !is_fence(instruction)
-}
-
-fn is_fence(instruction: &Instruction) -> bool {
-    matches!(instruction.mnemonic(), Mnemonic::Or | Mnemonic::Add)
-        && matches!(instruction.memory_base(), Register::RSP | Register::ESP)
-        && matches!(
-            instruction.op1_kind(),
-            OpKind::Immediate8 | OpKind::Immediate8to32 | OpKind::Immediate8to64 | OpKind::Immediate32
-        )
-        && instruction.immediate(1) == 0
-}
-
-fn random_insn(instruction: &Instruction) -> RandomInsn {
-    let register = instruction.op0_register();
-    RandomInsn {
-        is_seed: instruction.mnemonic() == Mnemonic::Rdseed,
-        dest: Gpr::from_iced(register),
-        width: register.size() as u8,
-    }
-}
-
-/// Only what tells the core: an `lsl` whose selector is in memory is left alone, nobody asks for the core that way.
-fn core_insn(instruction: &Instruction) -> Option<CoreInsn> {
-    let dest = Gpr::from_iced(instruction.op0_register());
-    match instruction.mnemonic() {
-        Mnemonic::Cpuid => Some(CoreInsn::Cpuid),
-        Mnemonic::Rdpid => Some(CoreInsn::Rdpid { dest }),
-        Mnemonic::Lsl if instruction.op1_kind() == OpKind::Register => Some(CoreInsn::SegmentLimit {
-            selector: Gpr::from_iced(instruction.op1_register()),
-            dest,
-            width: instruction.op0_register().size() as u8,
-        }),
-        _ => None,
-    }
-}
-
 /// Whether so much of what was swept is no instruction that what seems to be one may be data as well. Compilers put no data between functions, but
 /// for a table here and there of hand-written assembly.
 fn is_mixed_with_data(read: usize, unreadable: usize) -> bool {
     const A_FEW: usize = 16;
     const BYTES_OF_CODE_PER_TABLE: usize = 4096;
     unreadable > A_FEW && unreadable > read / BYTES_OF_CODE_PER_TABLE
-}
-
-/// Whether control never goes on to the next instruction.
-fn ends_line(instruction: &Instruction) -> bool {
-    matches!(
-        instruction.flow_control(),
-        FlowControl::UnconditionalBranch
-            | FlowControl::IndirectBranch
-            | FlowControl::Return
-            | FlowControl::Exception
-    ) || matches!(instruction.code(), Opcode::Int3 | Opcode::Hlt)
 }

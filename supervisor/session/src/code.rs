@@ -8,7 +8,6 @@ mod areas;
 
 pub use areas::pages;
 
-use crate::PAGE;
 use crate::elf::load_bias;
 use failure::Failure;
 use hooks::Watched;
@@ -19,6 +18,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tracee::PAGE;
 use tracee::Stopped;
 
 const INT3: u8 = 0xcc;

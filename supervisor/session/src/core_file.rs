@@ -9,9 +9,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::Path;
+use tracee::PAGE;
 use tracee::Regs;
 
-const PAGE: u64 = 4096;
 const HEADER: u64 = 64;
 const PROGRAM_HEADER: u64 = 56;
 /// Memory is copied in pieces of this size.

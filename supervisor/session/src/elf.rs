@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::PAGE;
+use tracee::PAGE;
 
 /// The segments of a file. `None` if it is no ELF file of this machine's kind, or cannot be read.
 pub(super) fn segments(path: &Path) -> Option<Vec<ProgramHeader>> {

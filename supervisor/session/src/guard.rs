@@ -10,10 +10,10 @@ use crate::code::pages;
 use failure::Failure;
 use std::ops::Range;
 use syscall_model::{Model, Sysno};
+use tracee::PAGE;
 
 /// End of user space.
 const ADDRESSES: u64 = 0x7fff_ffff_f000;
-const PAGE: u64 = 4096;
 const ENOMEM: i64 = -(libc::ENOMEM as i64);
 const EFAULT: i64 = -(libc::EFAULT as i64);
 const EINVAL: i64 = -(libc::EINVAL as i64);

@@ -146,9 +146,6 @@ use syscall_model::{Config, Cx, Model, Tid, Wake, table};
 use trace::{Alternative, ENVIRONMENT, End};
 use tracee::{Filter, Launch, Ticker};
 
-/// Of memory, in bytes.
-const PAGE: u64 = 4096;
-
 /// Environment variables, in order.
 pub type Environment = Vec<(Vec<u8>, Vec<u8>)>;
 

@@ -106,9 +106,8 @@ pub(super) fn config(args: &Args) -> Config {
 
 /// Guided walks do not look whether a state is known, and whoever asks for dynamic reduction asks for a search that remembers none.
 fn remembers_states(args: &Args) -> bool {
-    let is_dynamic = args.reduce == ReduceArg::Dpor
-        && args.search == SearchArg::Dfs
-        && args.bound_preemptions.is_none();
+    let is_dynamic =
+        args.reduce == ReduceArg::Dpor && args.search == SearchArg::Dfs && args.bound_preemptions.is_none();
     !args.no_hash && !is_dynamic && args.search != SearchArg::Walk
 }
 

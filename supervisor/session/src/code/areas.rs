@@ -5,11 +5,11 @@
 //! something of its own at such a place, the area goes elsewhere.
 
 use super::{Code, INT3, Installed};
-use crate::PAGE;
 use crate::maps::read_maps;
 use failure::Failure;
 use std::ops::Range;
 use std::sync::Arc;
+use tracee::PAGE;
 use tracee::Stopped;
 
 /// The longest instruction.

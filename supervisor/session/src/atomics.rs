@@ -2,7 +2,7 @@
 
 use super::stacks::Explain;
 use std::ops::Range;
-use symbols::{Frame, is_atomic_function};
+use symbols::{Frame, is_atomic_function, is_go_runtime};
 
 /// Source files that are larger are not looked into.
 const LARGEST: u64 = 8 << 20;
@@ -16,7 +16,7 @@ impl<'a> Explain<'a> {
         let frames = self.frames_at(site);
         let variable = self.objects().name(span.start);
         let is_guard = variable.as_ref().is_some_and(|name| name.starts_with(GUARD));
-        if is_guard || is_atomic_function(&frames) {
+        if is_guard || is_atomic_function(&frames) || is_go_runtime(&frames) {
             return Some(true);
         }
         for module in self.own_modules() {

@@ -157,6 +157,25 @@ pub fn is_library_lock(frames: &[Frame]) -> bool {
     })
 }
 
+/// Is the access made by the runtime of Go, or by its package `sync`? What they load and store is what goroutines are scheduled and synchronised by: atomic
+/// operations, which the compiler makes plain instructions without a name.
+pub fn is_go_runtime(frames: &[Frame]) -> bool {
+    const PACKAGES: [&str; 5] = [
+        "runtime.",
+        "runtime/internal/",
+        "internal/runtime/",
+        "sync.",
+        "sync/atomic.",
+    ];
+    // What C compilers append to names when they copy a function or split it.
+    const CLONES: [&str; 5] = ["part.", "constprop.", "isra.", "cold", "lto_priv."];
+    let innermost = frames.iter().find_map(|frame| frame.function.as_deref());
+    innermost.is_some_and(|name| {
+        let mut rest = PACKAGES.iter().filter_map(|package| name.strip_prefix(package));
+        rest.any(|rest| !CLONES.iter().any(|clone| rest.starts_with(clone)))
+    })
+}
+
 /// Is all of this Rust's standard library? Its runtime keeps maps under locks of its own, whose atomic instructions are not watched.
 pub fn is_rust_library(frames: &[Frame]) -> bool {
     let is_library = |frame: &Frame| {
@@ -403,6 +422,10 @@ fn reference(entry: &Die<'_>, name: gimli::DwAt) -> Option<UnitOffset> {
 mod tests {
     use super::*;
 
+    fn frames(names: &[&str]) -> Vec<Frame> {
+        names.iter().map(|name| frame(name)).collect()
+    }
+
     fn frame(function: &str) -> Frame {
         Frame {
             address: 0,
@@ -446,7 +469,6 @@ mod tests {
 
     #[test]
     fn locks_of_the_rust_library_are_told_from_code_that_uses_them() {
-        let frames = |names: &[&str]| names.iter().map(|name| frame(name)).collect::<Vec<_>>();
         let load = "core::sync::atomic::AtomicU32::load";
         assert!(is_library_lock(&frames(&[
             load,
@@ -458,6 +480,25 @@ mod tests {
             "guest::main::{{closure}}",
             "std::sync::once::Once::call_once"
         ])));
+    }
+
+    #[test]
+    fn the_runtime_of_go_is_known_by_its_packages() {
+        for name in [
+            "runtime.runqgrab",
+            "runtime/internal/atomic.Load",
+            "sync.(*Mutex).Lock",
+        ] {
+            assert!(is_go_runtime(&frames(&[name, "main.main"])), "{name}");
+        }
+        for name in [
+            "main.main.func1",
+            "sync.part.0",
+            "runtime.constprop.1",
+            "runtime_open",
+        ] {
+            assert!(!is_go_runtime(&frames(&[name, "runtime.main"])), "{name}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod unwind;
 #[cfg(test)]
 mod tests;
 
-pub use atomics::{Atomics, is_atomic_function, is_library_lock, is_rust_library};
+pub use atomics::{Atomics, is_atomic_function, is_go_runtime, is_library_lock, is_rust_library};
 pub use format::format_backtrace;
 pub use unwind::UnwindRegs;
 

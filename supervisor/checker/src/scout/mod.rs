@@ -40,7 +40,7 @@ use session::{Options, Session};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
-use symbols::{is_library_lock, is_rust_library};
+use symbols::{is_go_runtime, is_library_lock, is_rust_library};
 use trace::{Violation, ViolationKind};
 use walker::Walker;
 
@@ -134,12 +134,12 @@ impl Known {
         is_atomic
     }
 
-    /// Is the access made within a lock of Rust's standard library?
+    /// Is the access made within a lock of Rust's standard library, or by Go's runtime?
     fn is_in_lock(&mut self, session: &Session, place: Place) -> bool {
         *self.in_locks.entry(place).or_insert_with(|| {
             let frames = session.explain().frames_at(place.lookup());
             let is_call = matches!(place, Place::Call(_) | Place::Kernel(_));
-            is_library_lock(&frames) || (is_call && is_rust_library(&frames))
+            is_library_lock(&frames) || is_go_runtime(&frames) || (is_call && is_rust_library(&frames))
         })
     }
 

@@ -35,7 +35,10 @@
 //! - `arrivals.rs`: what has arrived from peers when a thread looks
 //! - `binding.rs`: functions of libraries are bound at the start
 //! - `elf.rs`, `maps.rs`, `registers.rs`: segments of a file, mappings of a task, registers by name
+//! - `circling.rs`: threads that sleep and look again and again, in vain
+//! - `times.rs`: memory compared, but for times
 //! - `idle.rs`: what happens when none can: time passes, a peer speaks after all, the end
+//! - `outside.rs`: what it may still wait for then, if signals may come
 //! - `residents.rs`: peers that are processes of the execution
 //! - `standstill.rs`: threads that wait for each other
 //! - `context.rs`, `memory.rs`, `inputs.rs`: a thread, the memory of the task, the files of this machine
@@ -58,6 +61,7 @@ mod atomics;
 mod binding;
 mod bounds;
 mod calls;
+mod circling;
 pub mod code;
 mod context;
 mod core;
@@ -82,6 +86,7 @@ mod marks;
 mod memory;
 pub mod network;
 pub mod objects;
+mod outside;
 mod processes;
 pub mod program;
 mod registers;
@@ -99,6 +104,7 @@ mod stacks;
 mod standstill;
 mod step;
 mod timeouts;
+mod times;
 mod view;
 pub mod watchdog;
 mod watching;

@@ -444,7 +444,11 @@ impl System for CheckSystem {
         let memory = checkpoints.identity(session, view);
         self.auxiliary.ranges = auxiliary;
         let memory = memory?;
-        Ok(control.rotate_left(1) ^ memory ^ u128::from(self.way.faults_used))
+        let id = control.rotate_left(1) ^ memory ^ u128::from(self.way.faults_used);
+        if let (Some(profile), Some(session)) = (&self.profile, &self.session) {
+            profile.meet(session, id, &self.auxiliary.names)?;
+        }
+        Ok(id)
     }
 
     fn describe(&mut self, choice: Choice) -> String {

@@ -24,6 +24,7 @@
 //! - `snapshot.rs`: all of this but the memory, saved and put back
 //! - `core.rs`: all of this as a core file
 //! - `debug.rs`: breakpoints and single instructions
+//! - `differences.rs`: in what two states differ
 //! - `footprint.rs`: what a pending operation touches
 //! - `announced.rs`: what a step has touched, as opposed to what it could have
 //! - `residue.rs`: dead stack memory is wiped
@@ -68,6 +69,7 @@ mod core;
 pub mod core_file;
 pub mod cores;
 mod debug;
+mod differences;
 mod elf;
 mod emulate;
 mod enabled;
@@ -115,6 +117,7 @@ pub use arrivals::Arrivals;
 pub use bounds::Bounds;
 pub use context::{Context, Span};
 pub use debug::{Advance, Debugger, Inspect};
+pub use differences::Portrait;
 pub use enabled::Movers;
 pub use endings::Crash;
 pub use faults::{FaultPlan, Hazards};

@@ -8,7 +8,7 @@ use syscall_model::clock::Nanos;
 use syscall_model::processes::Pid;
 use xxhash_rust::xxh3::xxh3_128;
 
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 /// Of a program with more memory that is not zero, only sums are kept, and what differs is not looked at.
 const MOST: usize = 2048;
 
@@ -70,6 +70,16 @@ impl Page {
                 .into_iter()
                 .all(|at| is_time(&before, &after, at, elapsed))
     }
+}
+
+/// The words of a page that have changed, and whether each has as a time does. A page that is not there is empty.
+pub(super) fn changed(before: Option<&[u8]>, after: Option<&[u8]>, elapsed: Nanos) -> Vec<(usize, bool)> {
+    let none = [0; PAGE];
+    let (before, after) = (words(before.unwrap_or(&none)), words(after.unwrap_or(&none)));
+    let changed = (0..before.len().min(after.len())).filter(|&at| before[at] != after[at]);
+    changed
+        .map(|at| (at, elapsed > 0 && is_time(&before, &after, at, elapsed)))
+        .collect()
 }
 
 fn words(bytes: &[u8]) -> Vec<u64> {

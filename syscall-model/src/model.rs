@@ -376,6 +376,21 @@ impl Model {
         all.any(|deadline| deadline > now)
     }
 
+    /// As if no time had passed, and every deadline were the same: what is left tells whether anything but the time has changed.
+    pub fn without_times(&mut self) {
+        let now = self.clock.now();
+        self.clock = Clock::new(crate::clock::DEFAULT_EPOCH_SECONDS);
+        self.residents.without_times();
+        for thread in self.all_threads_mut() {
+            thread.call.deadline = None;
+            if let Some(wait) = &mut thread.wait {
+                wait.deadline = wait.deadline.map(|_| 0);
+            }
+        }
+        self.in_each(|model| model.timers.without_times());
+        self.channels.without_times(now);
+    }
+
     /// The earliest moment at which time alone changes something.
     pub fn next_deadline(&self) -> Option<Nanos> {
         let waits = self.all_threads().filter_map(|t| t.wait.as_ref()?.deadline);

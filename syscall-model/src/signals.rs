@@ -203,7 +203,8 @@ impl Signals {
         })
     }
 
-    fn disposition(&self, signo: i32) -> Disposition {
+    /// What is done when a signal is taken.
+    pub fn disposition(&self, signo: i32) -> Disposition {
         let action = self.action(signo);
         match action.handler {
             SIG_IGN => Disposition::Ignore,
@@ -305,6 +306,11 @@ impl Signals {
         } else {
             queue.push(info);
         }
+    }
+
+    /// Would a signal to the process in place make a difference, now or when it is no longer blocked?
+    pub fn is_heard(model: &Model, signo: i32) -> bool {
+        model.signals.would_matter(&model.threads, signo, None)
     }
 
     /// An ignored signal is dropped when sent, unless it is blocked or waited for: it may be wanted later.

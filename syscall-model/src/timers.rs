@@ -133,6 +133,14 @@ impl Timers {
         Signals::forget_timer(model, id);
     }
 
+    /// As if no time had passed.
+    pub(crate) fn without_times(&mut self) {
+        let posix = self.posix.values_mut().map(|timer| &mut timer.schedule);
+        for schedule in self.interval.iter_mut().chain(posix) {
+            schedule.deadline = schedule.deadline.map(|_| 0);
+        }
+    }
+
     /// The next moment at which a timer would make a difference.
     pub fn next_deadline(&self, signals: &Signals, threads: &BTreeMap<Tid, Thread>) -> Option<Nanos> {
         let interval = INTERVAL_SIGNALS.iter().zip(&self.interval);

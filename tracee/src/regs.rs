@@ -52,6 +52,20 @@ const _: () = assert!(size_of::<Regs>() == size_of::<libc::user_regs_struct>());
 const _: () = assert!(align_of::<Regs>() == align_of::<libc::user_regs_struct>());
 
 impl Regs {
+    /// All of them but the segments, for a comparison.
+    pub fn bytes(&self) -> Vec<u8> {
+        let general = [
+            self.rax, self.rbx, self.rcx, self.rdx, self.rsi, self.rdi, self.rbp, self.rsp, self.r8, self.r9,
+            self.r10, self.r11, self.r12, self.r13, self.r14, self.r15,
+        ];
+        let others = [self.rip, self.eflags, self.orig_rax, self.fs_base, self.gs_base];
+        general
+            .into_iter()
+            .chain(others)
+            .flat_map(u64::to_le_bytes)
+            .collect()
+    }
+
     /// The number of the system call at whose entry the task stands, as the kernel sees it.
     pub fn call(&self) -> i64 {
         self.orig_rax as i64

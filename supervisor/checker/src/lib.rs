@@ -15,13 +15,14 @@
 //! - `endless.rs`: states from which no schedule ends
 //! - `by_preemption.rs`: outcomes that only a preemption brings about
 //! - `coverage.rs`: what a verdict covers and assumes
-//! - `profile.rs`: where the states go
+//! - `profile.rs`: where the states go; `alike.rs`: in what those differ that could be one
 //! - `counterexample.rs`: from a violating path to a trace; `masking.rs`: without the secrets of the environment
 //! - `verdict.rs`: from the result of a search to its report; `warnings.rs`: what may be wrong though nothing is violated
 //! - `report.rs`: the report, as JSON
 //! - `suppressions.rs`: data races that are not told
 #![forbid(unsafe_code)]
 
+pub mod alike;
 pub mod by_preemption;
 pub mod counterexample;
 pub mod coverage;

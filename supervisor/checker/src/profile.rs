@@ -3,8 +3,11 @@
 //! Counted is what the searches look at, all of them: the states in which they ask what can be done. A program that is too large to be explored is told apart by this
 //! from one that is large for one lock: what is turned off, or taken out of the scenario, should be what has most states here.
 
+use crate::alike::{Alike, Differences};
 use explore::{Candidate, Menu};
+use failure::Failure;
 use serde::Serialize;
+use session::Session;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,6 +27,7 @@ struct Counts {
     places: HashMap<u64, Counted>,
     /// By their sites.
     conflicts: HashMap<[u64; 2], u64>,
+    alike: Alike,
 }
 
 struct Counted {
@@ -44,6 +48,8 @@ pub struct Profiled {
     pub places: Vec<Place>,
     /// Where two threads stand whose order matters.
     pub conflicts: Vec<Conflict>,
+    /// In what states differ that could be one.
+    pub differences: Differences,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -96,6 +102,19 @@ impl Profile {
         }
     }
 
+    /// A search has come to a state with this identity, which leaves these variables out.
+    ///
+    /// # Errors
+    /// Its memory cannot be read.
+    pub fn meet(&self, session: &Session, id: u128, auxiliary: &[String]) -> Result<(), Failure> {
+        let mut counts = self.counts();
+        // Before there is a choice no two states could be one.
+        match counts.with_choice {
+            0 => Ok(()),
+            _ => counts.alike.meet(session, id, auxiliary),
+        }
+    }
+
     /// What was counted: the places with most states, by name.
     pub fn told(&self) -> Profiled {
         let counts = self.counts();
@@ -122,6 +141,7 @@ impl Profile {
                 places: places.map(str::to_owned),
                 states,
             }),
+            differences: counts.alike.told(),
         }
     }
 }
@@ -168,6 +188,7 @@ impl Profiled {
             let percent = share(*states, self.with_choice);
             lines.push(format!("{percent:>4} %  between {one} and {other}"));
         }
+        lines.extend(self.differences.lines());
         lines
     }
 }

@@ -258,7 +258,7 @@ fn built_in(session: &Session, end: &End) -> Option<Violation> {
     }
     match end {
         // From outside: no fault of the program's.
-        End::Killed(_) if session.crash().is_none() => None,
+        End::Killed(_) if session.crash().is_none() => ended_from_outside(session),
         End::Killed(signal) => Some(Violation {
             thread,
             ..killed(session, *signal)
@@ -273,7 +273,8 @@ fn built_in(session: &Session, end: &End) -> Option<Violation> {
             message: livelock_message(session),
             thread: None,
         }),
-        End::Idle | End::Exited(_) | End::Cut => None,
+        End::Exited(_) => ended_from_outside(session),
+        End::Idle | End::Cut => None,
     }
 }
 
@@ -303,20 +304,26 @@ fn last_line(stderr: &[u8]) -> Option<String> {
     said.or(lines.last()).map(|line| (*line).to_owned())
 }
 
-/// What each thread waits for.
-fn all_stuck(session: &Session) -> Vec<String> {
-    let tids = session.model().tids().into_iter();
-    tids.map(|tid| format!("{} {}", session.explain().who(tid), session.explain().stuck(tid)))
-        .collect()
-}
-
 fn deadlock_message(session: &Session) -> String {
-    let threads = all_stuck(session);
+    let threads = session.explain().all_stuck();
     format!("no thread can make progress: {}", threads.join("; "))
 }
 
+/// The handler of a signal from outside ended a program in which no thread could move.
+fn ended_from_outside(session: &Session) -> Option<Violation> {
+    let (signal, threads) = session.roused_in_vain()?;
+    let (signal, threads) = (signal_name(signal), threads.join("; "));
+    Some(Violation {
+        kind: ViolationKind::Deadlock,
+        message: format!(
+            "no thread could make progress, and the handler of {signal} only ended that: {threads}"
+        ),
+        thread: None,
+    })
+}
+
 fn livelock_message(session: &Session) -> String {
-    let threads = all_stuck(session);
+    let threads = session.explain().all_stuck();
     if session.movers().somebody_moves_on() {
         return format!(
             "threads go on forever, and no schedule ends: {}",

@@ -31,6 +31,7 @@ struct Seen {
     left_behind: BTreeSet<String>,
     /// A thread waited for time to pass while others could go on.
     waits_for_time: bool,
+    goes_on: bool,
     /// What the last complete search says of schedules without an end.
     endless: Option<Finding>,
 }
@@ -89,6 +90,11 @@ impl Suspicions {
 
     pub fn unlocked(&self, unlock: ForeignUnlock) {
         self.seen().foreign_unlocks.insert(unlock);
+    }
+
+    /// Several threads would go on for ever.
+    pub fn goes_on(&self) {
+        self.seen().goes_on = true;
     }
 
     /// A thread sleeps, or waits for something not longer than until some moment, while others can go on.
@@ -152,7 +158,9 @@ impl Suspicions {
             )
         };
         let endless = match seen.endless {
-            None | Some(Finding::Ends | Finding::Livelock) => None,
+            None | Some(Finding::Ends | Finding::Livelock) => seen
+                .goes_on
+                .then_some("several threads sleep and go on for ever, and change nothing"),
             Some(Finding::Busy) => Some("no schedule ends: several threads go on forever"),
             Some(Finding::Unproved) => {
                 Some("there may be a livelock: states were seen from which no schedule is known to end")

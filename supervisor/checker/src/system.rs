@@ -277,12 +277,19 @@ fn place(session: &Session, thread: Tid) -> String {
 
 /// What the environment can do: faults, if there may be any, and what else comes from outside.
 fn from_outside(session: &Session, faults: Option<&FaultPlan>) -> Vec<Candidate> {
-    let mut outside = faults.map_or_else(Vec::new, |plan| session.hazards().hazards(plan));
+    let hazards = session.hazards();
+    let mut outside = faults.map_or_else(Vec::new, |plan| hazards.hazards(plan));
     if session.arrivals().clients_may_wait() {
         outside.push((ENVIRONMENT, Alternative::Later));
     }
     if session.rests() {
-        outside.push((ENVIRONMENT, Alternative::Rest));
+        let is_awaited = faults.is_some_and(|plan| hazards.awaits_signal(plan));
+        let rest = if is_awaited {
+            Alternative::Await
+        } else {
+            Alternative::Rest
+        };
+        outside.push((ENVIRONMENT, rest));
     }
     let candidate = |(thread, alternative): (Tid, Alternative)| {
         let choice = Choice {
@@ -401,6 +408,9 @@ impl System for CheckSystem {
         match session.end().cloned() {
             Some(end) => {
                 self.suspicions.left_behind(session.left_behind());
+                if session.goes_on() {
+                    self.suspicions.goes_on();
+                }
                 let (ending, violations) = self.judge.judge(session, &end, &self.options)?;
                 report.violations = violations;
                 report.end = Some(ending);
@@ -434,7 +444,11 @@ impl System for CheckSystem {
         let memory = checkpoints.identity(session, view);
         self.auxiliary.ranges = auxiliary;
         let memory = memory?;
-        Ok(control.rotate_left(1) ^ memory ^ u128::from(self.way.faults_used))
+        let id = control.rotate_left(1) ^ memory ^ u128::from(self.way.faults_used);
+        if let (Some(profile), Some(session)) = (&self.profile, &self.session) {
+            profile.meet(session, id, &self.auxiliary.names)?;
+        }
+        Ok(id)
     }
 
     fn describe(&mut self, choice: Choice) -> String {

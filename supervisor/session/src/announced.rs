@@ -53,7 +53,7 @@ impl<'a> Footprints<'a> {
             // More than its own call is concerned.
             Some(Alternative::Fault(Fault::Reset | Fault::NoMemory)) => Footprint::global(),
             Some(Alternative::Fault(_)) => self.footprint(thread).and_write(BUDGET),
-            Some(Alternative::Rest | Alternative::Endless) => Footprint::default(),
+            Some(Alternative::Rest | Alternative::Await | Alternative::Endless) => Footprint::default(),
             // Time passes for all threads, and what comes from outside comes to all.
             _ => Footprint::global(),
         }

@@ -21,7 +21,7 @@ pub struct Movers<'a> {
     pub(super) threads: &'a Threads,
     /// Peers that are processes of the execution move whenever they can: that is no choice.
     pub(super) peers_are_fixed: bool,
-    /// The execution has ended.
+    /// The execution has ended, or will if nothing comes from outside.
     pub(super) is_over: bool,
 }
 

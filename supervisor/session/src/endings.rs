@@ -1,5 +1,6 @@
 //! How an execution ends, and what was seen on the way.
 
+use crate::outside::Roused;
 use crate::{CoreFile, Event, Misuse, ProcessEnd, Standstill};
 use std::collections::BTreeSet;
 use syscall_model::Tid;
@@ -12,6 +13,10 @@ pub(super) struct Endings {
     pub ended: Option<End>,
     /// Nobody can move, which is the end if nothing comes from outside.
     pub resting: Option<End>,
+    /// Who took a signal when nobody could move, as long as nothing has come of it.
+    pub roused: Option<Roused>,
+    /// Several threads would go on for ever, without changing anything.
+    pub goes_on: bool,
     /// How the first process ended, if others live on.
     pub first_ended: Option<End>,
     /// How the others ended.

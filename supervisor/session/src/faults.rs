@@ -8,7 +8,7 @@ use super::enabled::Movers;
 use super::endings::Endings;
 use super::spaces::Spaces;
 use super::step::{Flow, Transit};
-use super::{Alternative, ENVIRONMENT};
+use super::{Alternative, ENVIRONMENT, outside};
 use failure::Failure;
 use syscall_model::Model;
 use syscall_model::faults::{self, Fault, Faults};
@@ -63,9 +63,10 @@ impl<'a> Hazards<'a> {
             found.extend(faults.map(|fault| (tid, Alternative::Fault(fault))));
         }
         if self.has_begun() {
-            let wanted = plan.signals.iter().copied();
-            let heard = wanted.filter(|&signal| !self.model.signals.ignores(signal));
-            found.extend(heard.map(|signal| (ENVIRONMENT, Alternative::Signal(signal))));
+            found.extend(
+                self.signals(plan)
+                    .map(|signal| (ENVIRONMENT, Alternative::Signal(signal))),
+            );
             if plan.kill {
                 found.push((ENVIRONMENT, Alternative::Kill));
             }
@@ -86,7 +87,7 @@ impl<'a> Hazards<'a> {
             Alternative::Plain | Alternative::Arrival(_) => self.movers.enabled().contains(&tid),
             Alternative::Timeout => self.timed_waits().contains(&tid),
             Alternative::Later => tid == ENVIRONMENT && self.arrivals.clients_may_wait(),
-            Alternative::Rest => tid == ENVIRONMENT && self.ends.resting.is_some(),
+            Alternative::Rest | Alternative::Await => tid == ENVIRONMENT && self.ends.resting.is_some(),
             Alternative::Endless => tid == ENVIRONMENT && self.ends.ended.is_none(),
             Alternative::Fault(fault) => self.faults_of(tid, fault.kind()).contains(&fault),
             Alternative::Mishap(what) => {
@@ -131,7 +132,7 @@ impl<'a> Hazards<'a> {
     }
 
     /// Has the program itself begun? What comes from outside while it is loaded says nothing about it.
-    fn has_begun(self) -> bool {
+    pub(super) fn has_begun(self) -> bool {
         !self
             .threads
             .values()
@@ -199,8 +200,8 @@ impl Session {
         self.network.step_begins();
         match alternative {
             Alternative::Signal(signal) => {
-                // The sender is in another world, in which we have no number.
-                Signals::send_process(&mut self.model, SigInfo::user(signal, 0, 0));
+                self.rouse(signal);
+                outside::from_outside(&mut self.model, signal);
                 // One that ends the process does so at once, whatever its threads are about.
                 self.ends.ended = Signals::fatal(&self.model).map(End::Killed);
             }
@@ -215,6 +216,7 @@ impl Session {
                 self.ends.ended = Some(End::Killed(libc::SIGKILL));
             }
             Alternative::Rest => self.ends.ended = self.ends.resting.take(),
+            Alternative::Await => self.ends.ended = Some(End::Idle),
             Alternative::Endless => self.ends.ended = Some(End::Livelock),
             Alternative::Mishap(what) => {
                 if let Some((key, place)) = faults::whose(&self.model, what) {
@@ -239,7 +241,7 @@ impl Session {
             operation: match alternative {
                 Alternative::Signal(number) => Operation::SignalFromOutside { number },
                 Alternative::Power(_) => Operation::PowerFails,
-                Alternative::Rest => Operation::Rests,
+                Alternative::Rest | Alternative::Await => Operation::Rests,
                 Alternative::Endless => Operation::GoesOnForEver,
                 Alternative::Mishap(what) => Operation::Mishap {
                     what: what.mishap.words().to_owned(),

@@ -4,6 +4,7 @@
 //! itself is deadlocked.
 
 use super::Session;
+use super::circling::{Circling, Passing};
 use failure::Failure;
 use peers::PeerState;
 use std::time::Duration;
@@ -62,6 +63,7 @@ pub(super) struct Pace {
     /// How often only time has passed since a peer was last spoken to, while clients were waited for.
     pub quiet: Quiet,
     pub idling: Idling,
+    pub circling: Circling,
     /// Operations since time last passed.
     pub busy: u32,
 }
@@ -76,6 +78,7 @@ impl Session {
             if self.ends.ended.is_some() {
                 break;
             }
+            self.look_at_roused();
             if !self.movers().able().all(|tid| self.movers().idles(tid)) {
                 return Ok(());
             }
@@ -102,14 +105,14 @@ impl Session {
             }
             match deadline {
                 Some(_) if able.is_empty() && self.has_been_quiet()? => self.come_to_rest(End::Idle)?,
-                Some(deadline) => self.pass_time(deadline),
+                Some(deadline) => self.pass_time_waiting(deadline)?,
                 None if able.is_empty() && self.model.awaits_clients() => self.come_to_rest(End::Idle)?,
                 None if able.is_empty() => self.come_to_rest(End::Deadlock)?,
                 None if able
                     .iter()
                     .all(|tid| self.threads.get(tid).is_some_and(|c| c.spins)) =>
                 {
-                    self.ends.ended = Some(End::Deadlock);
+                    self.come_to_rest(End::Deadlock)?;
                 }
                 None => self.pass_time_looking(None)?,
             }
@@ -188,6 +191,17 @@ impl Session {
         }
     }
 
+    /// All wait, until this deadline at first; peers have as much time as the program.
+    fn pass_time_waiting(&mut self, deadline: Nanos) -> Result<(), Failure> {
+        match self.circles(deadline)? {
+            Passing::Until(late) if late > deadline && self.hears_of_a_peer(Some(late))? => {}
+            Passing::Until(moment) => self.pass_time(moment),
+            Passing::InVain(_) if self.hears_of_a_peer(None)? => {}
+            Passing::InVain(end) => self.come_to_rest(end)?,
+        }
+        Ok(())
+    }
+
     fn somebody_looks(&self, able: &[Tid]) -> bool {
         able.iter().any(|&tid| self.model.thread(tid).idle_looks > 0)
     }
@@ -201,10 +215,13 @@ impl Session {
         if idle > MAX_QUIET && self.residency().has_clients() && self.movers().awaits_clients() {
             self.ends.ended = Some(End::Idle);
         } else if in_vain && deadline.is_none() {
-            self.ends.ended = Some(End::Livelock);
+            self.come_to_rest(End::Livelock)?;
         } else {
             let tick = now + self.model.clock.idle_tick(recurs);
-            self.pass_time(deadline.map_or(tick, |deadline| deadline.min(tick)));
+            match deadline {
+                Some(deadline) => self.pass_time_waiting(deadline.min(tick))?,
+                None => self.pass_time(tick),
+            }
             self.model.clock.idled(now);
         }
         Ok(())

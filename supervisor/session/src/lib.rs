@@ -24,6 +24,7 @@
 //! - `snapshot.rs`: all of this but the memory, saved and put back
 //! - `core.rs`: all of this as a core file
 //! - `debug.rs`: breakpoints and single instructions
+//! - `differences.rs`: in what two states differ
 //! - `footprint.rs`: what a pending operation touches
 //! - `announced.rs`: what a step has touched, as opposed to what it could have
 //! - `residue.rs`: dead stack memory is wiped
@@ -35,7 +36,10 @@
 //! - `arrivals.rs`: what has arrived from peers when a thread looks
 //! - `binding.rs`: functions of libraries are bound at the start
 //! - `elf.rs`, `maps.rs`, `registers.rs`: segments of a file, mappings of a task, registers by name
+//! - `circling.rs`: threads that sleep and look again and again, in vain
+//! - `times.rs`: memory compared, but for times
 //! - `idle.rs`: what happens when none can: time passes, a peer speaks after all, the end
+//! - `outside.rs`: what it may still wait for then, if signals may come
 //! - `residents.rs`: peers that are processes of the execution
 //! - `standstill.rs`: threads that wait for each other
 //! - `context.rs`, `memory.rs`, `inputs.rs`: a thread, the memory of the task, the files of this machine
@@ -58,12 +62,14 @@ mod atomics;
 mod binding;
 mod bounds;
 mod calls;
+mod circling;
 pub mod code;
 mod context;
 mod core;
 pub mod core_file;
 pub mod cores;
 mod debug;
+mod differences;
 mod elf;
 mod emulate;
 mod enabled;
@@ -82,6 +88,7 @@ mod marks;
 mod memory;
 pub mod network;
 pub mod objects;
+mod outside;
 mod processes;
 pub mod program;
 mod registers;
@@ -99,6 +106,7 @@ mod stacks;
 mod standstill;
 mod step;
 mod timeouts;
+mod times;
 mod view;
 pub mod watchdog;
 mod watching;
@@ -109,6 +117,7 @@ pub use arrivals::Arrivals;
 pub use bounds::Bounds;
 pub use context::{Context, Span};
 pub use debug::{Advance, Debugger, Inspect};
+pub use differences::Portrait;
 pub use enabled::Movers;
 pub use endings::Crash;
 pub use faults::{FaultPlan, Hazards};

@@ -14,7 +14,6 @@ use peers::PeerState;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use syscall_model::clock::Clock;
 use syscall_model::processes::Pid;
 use syscall_model::{Model, Tid};
 use tracee::{Stopped, XState};
@@ -182,28 +181,42 @@ impl Session {
         self.ends.misuse.is_some().hash(&mut hasher);
         self.ends.ended.hash(&mut hasher);
         self.ends.resting.is_some().hash(&mut hasher);
+        self.ends.goes_on.hash(&mut hasher);
+        self.ends.roused.is_some().hash(&mut hasher);
         Ok(xxh3_128(&hasher.0))
     }
 
     /// The identity of everything, memory too, but for the time. Costs a look at all that can be written.
     pub(super) fn timeless_identity(&mut self) -> Result<u128, Failure> {
-        let mut model = self.model.clone();
-        model.clock = Clock::new(syscall_model::clock::DEFAULT_EPOCH_SECONDS);
-        model.residents.without_times();
-        for thread in model.all_threads_mut() {
-            thread.call.deadline = None;
+        let mut hasher = Gathered(Vec::with_capacity(TYPICAL));
+        hasher.write_u128(self.timeless_control());
+        for context in self.threads.values() {
+            context.regs.hash(&mut hasher);
         }
+        self.read_memory(|_, _, bytes| hasher.write_u128(xxh3_128(bytes)))?;
+        Ok(xxh3_128(&hasher.0))
+    }
+
+    /// The identity of everything but memory, registers and time.
+    pub(super) fn timeless_control(&self) -> u128 {
+        let mut model = self.model.clone();
+        model.without_times();
         let mut hasher = Gathered(Vec::with_capacity(TYPICAL));
         model.hash(&mut hasher);
         hasher.write_u128(self.network.state().id());
         for (tid, context) in self.threads.iter() {
-            tid.hash(&mut hasher);
-            context.regs.hash(&mut hasher);
+            (tid, context.regs.rip).hash(&mut hasher);
         }
+        xxh3_128(&hasher.0)
+    }
+
+    /// Shows all memory that can be written, piece by piece.
+    pub(super) fn read_memory(&self, mut show: impl FnMut(Pid, u64, &[u8])) -> Result<(), Failure> {
+        let mut piece = vec![0; PIECE];
         for space in self.spaces.all() {
-            hash_memory(space, &mut hasher)?;
+            read_space(space, &mut piece, &mut show)?;
         }
-        Ok(xxh3_128(&hasher.0))
+        Ok(())
     }
 
     /// Where the stacks of all threads in the memory of a process are.
@@ -226,9 +239,12 @@ impl Session {
 }
 
 /// All that a task can write.
-fn hash_memory(space: &Space, hasher: &mut Gathered) -> Result<(), Failure> {
+fn read_space(
+    space: &Space,
+    piece: &mut [u8],
+    show: &mut impl FnMut(Pid, u64, &[u8]),
+) -> Result<(), Failure> {
     let task = space.task.as_ref().ok_or_else(gone)?;
-    let mut piece = vec![0; PIECE];
     for mapping in read_maps(task.pid())? {
         let is_own = space
             .code
@@ -239,9 +255,9 @@ fn hash_memory(space: &Space, hasher: &mut Gathered) -> Result<(), Failure> {
         }
         let mut at = mapping.start;
         while at < mapping.end {
-            let len = PIECE.min((mapping.end - at) as usize);
+            let len = piece.len().min((mapping.end - at) as usize);
             let read = task.memory().read_up_to(at, &mut piece[..len])?;
-            hasher.write_u128(xxh3_128(&piece[..read]));
+            show(space.id, at, &piece[..read]);
             at += len as u64;
         }
     }

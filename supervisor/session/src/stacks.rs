@@ -277,6 +277,13 @@ impl<'a> Explain<'a> {
         }
     }
 
+    /// What each thread waits for.
+    pub fn all_stuck(self) -> Vec<String> {
+        let tids = self.model.tids().into_iter();
+        tids.map(|tid| format!("{} {}", self.who(tid), self.stuck(tid)))
+            .collect()
+    }
+
     /// The thread whose end is told by this word.
     fn joined(self, word: u64) -> Option<Tid> {
         let mut others = self.model.all_threads();

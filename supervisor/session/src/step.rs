@@ -68,7 +68,7 @@ enum Effort {
     Real,
 }
 
-fn is_lock(name: &str) -> bool {
+pub(super) fn is_lock(name: &str) -> bool {
     ["pthread_mutex_", "pthread_rwlock_", "pthread_spin_"]
         .iter()
         .any(|kind| name.starts_with(kind))
@@ -207,6 +207,7 @@ impl Session {
 
     /// Keeps the books of fairness. `before` is where the thread stood.
     fn moved(&mut self, tid: Tid, operation: &Operation, before: &Regs) {
+        self.note_doings(tid, operation);
         for thread in self.model.all_threads_mut() {
             thread.yields_to.remove(&tid);
         }

@@ -20,7 +20,7 @@ impl Session {
             model: &self.model,
             threads: &self.threads,
             peers_are_fixed: self.options.peers_are_fixed(),
-            is_over: self.ends.ended.is_some(),
+            is_over: self.ends.ended.is_some() || self.ends.resting.is_some(),
         }
     }
 

@@ -28,6 +28,8 @@ pub enum Alternative {
     Later,
     /// With thread 0: nobody can move, and nothing comes from outside any more.
     Rest,
+    /// The same where the program waits for what might have come.
+    Await,
     /// With thread 0: threads go on for ever and come to no end, whatever the schedule. Only a search can know that.
     Endless,
 }
@@ -40,6 +42,7 @@ const POWER: u32 = 0x4000_0000;
 const MISHAP: u32 = 0x5000_0000;
 const LATER: u32 = 0x6000_0000;
 const REST: u32 = 0x7000_0000;
+const AWAITED: u32 = 1;
 const ENDLESS: u32 = 0x8000_0000;
 /// Bits for which datagram, and for which socket.
 const DATAGRAMS: u32 = 10;
@@ -68,6 +71,7 @@ impl Alternative {
             Alternative::Power(combination) => POWER | combination,
             Alternative::Later => LATER,
             Alternative::Rest => REST,
+            Alternative::Await => REST | AWAITED,
             Alternative::Endless => ENDLESS,
             Alternative::Mishap(what) => {
                 let place = Mishap::ALL.iter().position(|known| *known == what.mishap);
@@ -92,6 +96,7 @@ impl Alternative {
             KILL if rest == 0 => Alternative::Kill,
             LATER if rest == 0 => Alternative::Later,
             REST if rest == 0 => Alternative::Rest,
+            REST if rest == AWAITED => Alternative::Await,
             ENDLESS if rest == 0 => Alternative::Endless,
             POWER => Alternative::Power(rest),
             MISHAP => Alternative::Mishap(OnTheWay {
@@ -107,7 +112,7 @@ impl Alternative {
     pub fn is_fault(number: u32) -> bool {
         !matches!(
             Self::of(number),
-            None | Some(Alternative::Plain | Alternative::Rest | Alternative::Endless)
+            None | Some(Alternative::Plain | Alternative::Rest | Alternative::Await | Alternative::Endless)
         ) && !Self::is_late(number)
     }
 
@@ -129,6 +134,7 @@ impl fmt::Display for Alternative {
             | Alternative::Arrival(_)
             | Alternative::Later
             | Alternative::Rest
+            | Alternative::Await
             | Alternative::Endless => Ok(()),
             Alternative::Timeout => write!(f, "timed out early"),
             Alternative::Fault(fault) => write!(f, "{}", fault.words()),
@@ -156,6 +162,7 @@ mod tests {
             Alternative::Power(7),
             Alternative::Later,
             Alternative::Rest,
+            Alternative::Await,
             Alternative::Endless,
         ];
         let mishaps = Mishap::ALL.map(|mishap| {

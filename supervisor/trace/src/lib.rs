@@ -236,7 +236,7 @@ impl fmt::Display for End {
             End::Cut => write!(f, "stopped at the step limit"),
             End::Idle => write!(
                 f,
-                "idle: every thread waits for clients, and no client has more to send"
+                "idle: every thread waits for clients or signals, and nothing more comes from outside"
             ),
         }
     }

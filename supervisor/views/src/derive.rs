@@ -370,7 +370,7 @@ impl Walk {
                 ),
                 None if *end == End::Idle => (
                     thread.last.unwrap_or(thread.from),
-                    "waits for clients, and no client has more to send".to_owned(),
+                    "waits for clients or signals, and nothing more comes from outside".to_owned(),
                 ),
                 None => continue,
             };

@@ -270,7 +270,17 @@ impl Channels {
         self.next_deadline_of(now, |_| true)
     }
 
-    /// The same of some timers.
+    /// As if no time had passed, for timers from which nothing is to be read.
+    pub(crate) fn without_times(&mut self, now: Nanos) {
+        let armed: Vec<ChannelId> = self.timerfds.keys().copied().collect();
+        for id in armed {
+            if let Some(timer) = self.timerfds.get_mut(&id) {
+                timer.without_time(now);
+            }
+        }
+    }
+
+    /// When time alone next makes one of some timers readable.
     pub(crate) fn next_deadline_of(&self, now: Nanos, counts: impl Fn(ChannelId) -> bool) -> Option<Nanos> {
         let matters = |(id, timer): (&ChannelId, &TimerFd)| {
             let due = timer.expirations(now) > 0;

@@ -45,6 +45,13 @@ impl TimerFd {
         (count > 0).then(|| self.first.unwrap_or(0) + (count - 1) * self.interval)
     }
 
+    /// As if it were armed for the beginning of time, unless it has expired.
+    pub fn without_time(&mut self, now: Nanos) {
+        if self.expirations(now) == 0 {
+            self.first = self.first.map(|_| 0);
+        }
+    }
+
     /// The first expiration after now.
     pub fn next(&self, now: Nanos) -> Option<Nanos> {
         let first = self.first?;

@@ -2,9 +2,10 @@
 
 use crate::call::Call;
 use crate::clock::Nanos;
-use crate::signals::PendingQueue;
+use crate::signals::{PendingQueue, bit};
 use crate::wait::Wait;
 use std::collections::BTreeSet;
+use syscalls::Sysno;
 
 /// A virtual thread id, counted from the virtual pid.
 pub type Tid = u32;
@@ -53,6 +54,8 @@ pub struct OnExit {
     pub clear_tid: u64,
     /// Head of the robust futex list.
     pub robust_list: u64,
+    /// Where its stack began: what it leaves below is nobody's. 0 for the first thread.
+    pub stack: u64,
 }
 
 /// How far a call has come that waits.
@@ -144,6 +147,13 @@ impl Thread {
             (0, bytes) => Some(bytes as i64),
             (messages, _) => Some(i64::from(messages)),
         }
+    }
+
+    /// It stands before its end, and nothing can come in between: no handler runs any more.
+    pub fn is_as_good_as_gone(&self) -> bool {
+        let unblockable = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
+        matches!(&self.pending, Pending::Call(call) if call.sysno == Sysno::exit)
+            && self.signals.mask | unblockable == u64::MAX
     }
 
     /// The call is over: what it kept while it waited ends with it.

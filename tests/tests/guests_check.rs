@@ -269,8 +269,9 @@ fn check_philosophers(tracefork: &Tracefork, count: u32) -> Result<()> {
 }
 
 /// Guests, and how many executions they have up to the order of what has nothing in common.
-const REDUCED: [(&str, &str, u64); 4] = [
+const REDUCED: [(&str, &str, u64); 5] = [
     ("strangers_fine", "-DN=4", 1),
+    ("strangers_fine", "-DEXITS", 1),
     ("seated_philosophers_fine", "-DN=3", 6),
     ("seated_philosophers_fine", "-DN=4", 24),
     ("seated_philosophers_fine", "-DN=5", 120),

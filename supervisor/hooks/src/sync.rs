@@ -230,6 +230,20 @@ impl SyncFn {
         })
     }
 
+    /// How many arguments it has, if it is one of the pthread functions. Registers that could hold more hold nothing at its entry.
+    pub fn arity(self) -> Option<usize> {
+        use SyncFn::*;
+        Some(match self {
+            MutexLock | MutexTrylock | MutexUnlock | RwlockRdlock | RwlockTryrdlock | RwlockWrlock
+            | RwlockTrywrlock | RwlockUnlock | SpinLock | SpinTrylock | SpinUnlock | CondSignal
+            | CondBroadcast | SemWait | SemTrywait | SemPost | BarrierWait => 1,
+            MutexTimedlock | RwlockTimedrdlock | RwlockTimedwrlock | CondWait | SemTimedwait | Once => 2,
+            MutexClocklock | RwlockClockrdlock | RwlockClockwrlock | CondTimedwait | SemClockwait => 3,
+            CondClockwait => 4,
+            _ => return None,
+        })
+    }
+
     /// What it does to the lock that it is given.
     pub fn on_lock(self) -> OnLock {
         use SyncFn::*;

@@ -202,7 +202,9 @@ impl Session {
     fn in_kernel(&mut self, call: Call, args: [u64; 6]) -> Result<i64, Failure> {
         let memory = table::lookup(call.sysno).memory;
         if let Some(range) = memory.takes(args) {
-            self.transit.took_memory |= self.is_missed_by_others(range)?;
+            let is_missed =
+                self.is_missed_by_others(range.clone())? && !self.is_loading(call.sysno, args, &range)?;
+            self.transit.took_memory |= is_missed;
         }
         let standing = Standing {
             model: &self.model,

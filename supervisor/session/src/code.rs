@@ -171,6 +171,12 @@ impl Code {
             .any(|module| module.is_libc && module.range.contains(&address))
     }
 
+    /// Is this address in the dynamic loader?
+    pub fn is_loader(&self, address: u64) -> bool {
+        let module = self.modules.iter().find(|module| module.range.contains(&address));
+        module.is_some_and(|module| is_loader(&module.path))
+    }
+
     /// Is this address in the program's own code?
     pub fn is_own(&self, address: u64) -> bool {
         self.modules
@@ -451,11 +457,17 @@ fn is_system(path: &Path) -> bool {
 
 /// glibc and its dynamic loader, by the names that they have everywhere.
 fn is_libc(path: &Path) -> bool {
+    is_called(path, &["libc.so.6", "libc-", "libpthread"]) || is_loader(path)
+}
+
+fn is_loader(path: &Path) -> bool {
+    is_called(path, &["ld-linux", "ld-2."])
+}
+
+fn is_called(path: &Path, beginnings: &[&str]) -> bool {
     let name = path
         .file_name()
         .map(|name| name.to_string_lossy())
         .unwrap_or_default();
-    ["libc.so.6", "libc-", "libpthread", "ld-linux", "ld-2."]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
+    beginnings.iter().any(|prefix| name.starts_with(prefix))
 }

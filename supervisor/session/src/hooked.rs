@@ -77,8 +77,12 @@ impl Session {
     fn park_or_pass(&mut self, tid: Tid, site: Installed, mut regs: Regs) -> Result<Flow, Failure> {
         let address = regs.rip;
         let is_function = matches!(site.kind, SiteKind::Sync(_));
-        if is_function {
-            forget_scratch(&mut regs);
+        if let SiteKind::Sync(function) = site.kind {
+            // Elsewhere a function of that name may be another one.
+            let arity = function
+                .arity()
+                .filter(|_| self.spaces.here.code.is_libc(address));
+            forget_scratch(&mut regs, arity);
         }
         let through = Regs {
             rip: site.slot,
@@ -334,13 +338,56 @@ impl Space {
 }
 
 /// What is in registers that hold nothing at the entry of a function depends on whether the dynamic linker had to find it first, so on who called it
-/// first; and whether it passes here at all on whether it is alone.
-fn forget_scratch(regs: &mut Regs) {
+/// first; on whether it passes here at all, so on whether it is alone; and on what the thread did long ago. `arity`: how many arguments there are, where that is known.
+fn forget_scratch(regs: &mut Regs, arity: Option<usize>) {
     (regs.r10, regs.r11) = (0, 0);
     regs.eflags &= !ARITHMETIC_FLAGS;
+    let Some(arity) = arity else { return };
+    // Functions with any number of arguments are told in it how many vector registers they find.
+    regs.rax = 0;
+    let arguments = [
+        &mut regs.rdi,
+        &mut regs.rsi,
+        &mut regs.rdx,
+        &mut regs.rcx,
+        &mut regs.r8,
+        &mut regs.r9,
+    ];
+    arguments
+        .into_iter()
+        .skip(arity)
+        .for_each(|register| *register = 0);
 }
 
 /// Arguments of a C function, as opposed to those of a system call.
 pub(super) fn function_args(regs: &Regs) -> [u64; 6] {
     [regs.rdi, regs.rsi, regs.rdx, regs.rcx, regs.r8, regs.r9]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_stay_and_what_lies_behind_them_is_forgotten() {
+        let full = Regs {
+            rax: 1,
+            rdi: 2,
+            rsi: 3,
+            rdx: 4,
+            rcx: 5,
+            r8: 6,
+            r9: 7,
+            r10: 8,
+            rbx: 9,
+            ..Regs::default()
+        };
+        let mut wait = full;
+        forget_scratch(&mut wait, SyncFn::CondWait.arity());
+        assert_eq!(function_args(&wait), [2, 3, 0, 0, 0, 0]);
+        assert_eq!((wait.rax, wait.r10, wait.rbx), (0, 0, 9));
+        let mut print = full;
+        forget_scratch(&mut print, SyncFn::Printf.arity());
+        assert_eq!((function_args(&print), print.rax), (function_args(&full), 1));
+    }
 }

@@ -83,6 +83,7 @@ mod idle;
 mod image;
 mod inputs;
 mod layout;
+mod loader;
 mod maps;
 mod marks;
 mod memory;

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use syscall_model::processes::Pid;
-use syscall_model::{Model, Tid};
+use syscall_model::{Model, Thread, Tid};
 use tracee::{Stopped, XState};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -163,6 +163,12 @@ impl Session {
         hasher.write_u32(self.pace.quiet.ticks);
         for (tid, context) in self.threads.iter() {
             tid.hash(&mut hasher);
+            let thread = self.model.find_thread(*tid);
+            if thread.is_some_and(Thread::is_as_good_as_gone) {
+                // It executes nothing any more: what counts is its status, which is in the model, and which stack it is on.
+                (context.regs.rsp, context.regs.fs_base).hash(&mut hasher);
+                continue;
+            }
             context.regs.hash(&mut hasher);
             context.spins.hash(&mut hasher);
             (context.loops.unfair, &context.loops.looks).hash(&mut hasher);

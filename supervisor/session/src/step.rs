@@ -174,9 +174,17 @@ impl Session {
         before: &Regs,
     ) -> Result<(), Failure> {
         if self.may_leave_residue() && self.spaces.here.key == self.transit.task {
-            let stands = self.threads.get(&tid).map_or(*before, |context| context.regs);
+            let mut stands = self.threads.get(&tid).map_or(*before, |context| context.regs);
             let hook = self.threads.hook(tid);
-            let is_call = hook.is_some_and(|op| op.sync.is_some());
+            let mut is_call = hook.is_some_and(|op| op.sync.is_some());
+            let thread = self.model.find_thread(tid);
+            if let Some(thread) =
+                thread.filter(|thread| thread.is_as_good_as_gone() && thread.on_exit.stack != 0)
+            {
+                // It never returns to what is on its stack, and leaves it to another thread.
+                stands.rsp = thread.on_exit.stack;
+                is_call = true;
+            }
             self.wipe_residue(tid, &stands, is_call)?;
         }
         self.share_memory()?;

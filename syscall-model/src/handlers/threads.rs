@@ -60,6 +60,7 @@ pub fn clone(cx: &mut Cx, call: &Call) -> Outcome {
     if flags & libc::CLONE_CHILD_CLEARTID != 0 {
         thread.on_exit.clear_tid = child_tid;
     }
+    thread.on_exit.stack = stack;
     cx.model.threads.insert(child, thread);
     Ok(Effect::Spawn(Spawn {
         child,

@@ -1,4 +1,5 @@
-// Threads that have nothing in common, each with a lock and memory of its own: one execution.
+// Threads that have nothing in common, each with a lock and memory of its own: one execution. With EXITS the last one ends by `pthread_exit`, which
+// loads a library.
 #include "guest.h"
 
 #ifndef N
@@ -15,6 +16,10 @@ static void *work(void *argument) {
         free(memory);
         pthread_mutex_unlock(&locks[i]);
     }
+#ifdef EXITS
+    if (i == N - 1)
+        pthread_exit(NULL);
+#endif
     return NULL;
 }
 

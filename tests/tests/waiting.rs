@@ -131,6 +131,12 @@ fn ends_of(checked: &Checked) -> BTreeSet<String> {
     outcomes.map(how).collect()
 }
 
+/// Two signals only where states are remembered: each may come at any point.
+fn with_budgets() -> impl Iterator<Item = (&'static [&'static str], &'static str)> {
+    let all = MODES.iter().flat_map(|&mode| [(mode, "1"), (mode, "2")]);
+    all.filter(|(mode, budget)| *budget == "1" || !mode.contains(&"--no-hash"))
+}
+
 fn options_of(way: &str, budget: &'static str) -> Vec<&'static str> {
     let signal = match way {
         "sigwaitinfo-ignored" => "signal=WINCH",
@@ -140,7 +146,7 @@ fn options_of(way: &str, budget: &'static str) -> Vec<&'static str> {
 }
 
 fn waits_for_signal(tracefork: &Tracefork, way: &'static str) -> Result<()> {
-    for (mode, budget) in MODES.iter().flat_map(|mode| [(mode, "1"), (mode, "2")]) {
+    for (mode, budget) in with_budgets() {
         // Where every look is a step, two signals at any of them are more than a search without reduction likes.
         let is_long = matches!(way, "yields" | "looks" | "sleeps");
         if is_long && (budget == "2" || !mode.is_empty()) {
@@ -166,7 +172,7 @@ fn waits_for_signal(tracefork: &Tracefork, way: &'static str) -> Result<()> {
 }
 
 fn is_deadlocked(tracefork: &Tracefork, way: &'static str) -> Result<()> {
-    for (mode, budget) in MODES.iter().flat_map(|mode| [(mode, "1"), (mode, "2")]) {
+    for (mode, budget) in with_budgets() {
         let scratch = Scratch::new()?;
         let options = [&options_of(way, budget)[..], mode].concat();
         let checked = check(tracefork, "awaits_signal", way, &options, &scratch)?;

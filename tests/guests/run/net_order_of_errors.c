@@ -53,6 +53,7 @@ int main(void) {
     CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, udp, &event) == 0);
     event.events = EPOLLEXCLUSIVE | EPOLLONESHOT;
     FAILS(epoll_ctl(epoll, EPOLL_CTL_ADD, udp, &event), EINVAL);
+    CHECK(unlink("socket") == 0);
     puts("as the kernel");
     return 0;
 }

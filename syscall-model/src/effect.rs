@@ -47,6 +47,8 @@ pub enum Effect {
     /// The signal mask or the pending set changed: look for deliverable signals before going on, the
     /// call itself returns this value.
     DoneCheckSignals(i64),
+    /// The kernel does the call with the first arguments, and if it says 0 with the second ones, too.
+    KernelTwice([u64; 6], [u64; 6]),
     /// tracefork cannot go on honestly; the text says what and why.
     Unsupported(String),
 }

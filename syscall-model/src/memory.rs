@@ -107,6 +107,16 @@ pub trait GuestMemoryExt: GuestMemory {
         data
     }
 
+    /// What lies beyond the end of a structure that is known must be nothing (`copy_struct_from_user`): `E2BIG` as soon as there is something.
+    fn check_zero(&self, addr: u64, len: usize) -> Result<(), Errno> {
+        let bytes = self.read_some(addr, len);
+        match bytes.iter().any(|&byte| byte != 0) {
+            true => Err(Errno::E2BIG),
+            false if bytes.len() < len => Err(Errno::EFAULT),
+            false => Ok(()),
+        }
+    }
+
     /// A NUL-terminated string of at most `max` bytes, read without crossing into the next page needlessly
     /// (the string may end just before an unmapped one).
     fn read_cstr(&self, addr: u64, max: usize) -> Result<Vec<u8>, Errno> {

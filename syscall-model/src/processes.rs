@@ -14,8 +14,8 @@ use crate::fs::{NodeId, Place};
 use crate::model::Model;
 use crate::process::Process;
 use crate::random::Random;
-use crate::signals::Signals;
-use crate::thread::{Thread, Tid};
+use crate::signals::{self, Signals};
+use crate::thread::{Pending, Thread, Tid};
 use crate::timers::Timers;
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -168,9 +168,16 @@ impl Model {
         bank.map_or(&self.signals, |bank| &bank.signals)
     }
 
-    /// The signal that this thread would take next, if any.
+    /// The signal that this thread would take next, if any. What only a call's own mask lets through breaks off a wait, and nothing else: a call
+    /// that has something to tell tells it, and the old mask is back.
     pub fn deliverable(&self, tid: Tid) -> Option<i32> {
-        self.signals_of(tid).deliverable(self.thread(tid))
+        let thread = self.thread(tid);
+        let signo = self.signals_of(tid).deliverable(thread)?;
+        let was_blocked = |mask| signals::bit(signo) & mask != 0;
+        let returns = thread.signals.saved_mask.is_some_and(was_blocked)
+            && matches!(thread.pending, Pending::Call(_))
+            && self.wake_reason(tid).is_some();
+        (!returns).then_some(signo)
     }
 
     /// Puts a process in place. False if there is no such process.

@@ -120,7 +120,11 @@ impl Session {
         };
         let maps = matches!(
             effect,
-            Effect::Kernel | Effect::KernelWith(_) | Effect::MapFile(_) | Effect::Unmap(_)
+            Effect::Kernel
+                | Effect::KernelWith(_)
+                | Effect::KernelTwice(..)
+                | Effect::MapFile(_)
+                | Effect::Unmap(_)
         );
         if !maps {
             self.fit_shared_mappings(tid)?;
@@ -134,6 +138,10 @@ impl Session {
             }
             Effect::Kernel => self.in_kernel(call, call.args)?,
             Effect::KernelWith(args) => self.in_kernel(call, args)?,
+            Effect::KernelTwice(first, second) => match self.in_kernel(call, first)? {
+                0 => self.in_kernel(call, second)?,
+                refused => refused,
+            },
             Effect::Unmap(ranges) => {
                 for (addr, len) in ranges {
                     let unmap = Call::new(Sysno::munmap, [addr, len, 0, 0, 0, 0]);

@@ -10,6 +10,9 @@ use syscalls::Errno;
 /// Does the next byte come after urgent ones?
 const SIOCATMARK: u64 = 0x8905;
 
+/// The type of the requests that sockets and network interfaces know.
+const SOCKET_REQUESTS: u64 = 0x89;
+
 pub(crate) fn is_stream(model: &Model, id: super::ChannelId) -> bool {
     let socket = model.channels.sockets.get(&id);
     socket.is_some_and(|socket| socket.style == socket::Style::Stream && socket.is_inet())
@@ -44,6 +47,11 @@ pub fn ioctl(cx: &mut Cx, id: OfdId, request: u64, arg: u64) -> Result<i64, Errn
             return Err(Errno::EOPNOTSUPP);
         }
         (Kind::Socket(id), libc::TIOCOUTQ) => Some(socket::unread_by_peer(cx.model, id)),
+        // What no socket knows may be for a network interface, whose request is read before anybody looks at it.
+        (Kind::Socket(_), _) if request >> 8 & 0xff == SOCKET_REQUESTS => {
+            cx.mem.read_vec(arg, interfaces::IFREQ)?;
+            return Err(Errno::ENOTTY);
+        }
         _ => return Err(Errno::ENOTTY),
     };
     let value = value.ok_or(Errno::EBADF)?;

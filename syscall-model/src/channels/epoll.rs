@@ -192,16 +192,10 @@ pub fn add(model: &mut Model, id: EpollId, key: Key, events: u32, data: u64) -> 
     if set(model, id).items.contains_key(&key) {
         return Err(Errno::EEXIST);
     }
-    if let Kind::Epoll(inner) = kind {
-        if events & EXCLUSIVE != 0 {
-            return Err(Errno::EINVAL);
-        }
-        if reaches(model, inner, id) || depth(model, inner) + height(model, id) > MAX_NESTING {
-            return Err(Errno::ELOOP);
-        }
-    }
-    if events & EXCLUSIVE != 0 && events & !exclusive_allows() != 0 {
-        return Err(Errno::EINVAL);
+    if let Kind::Epoll(inner) = kind
+        && (reaches(model, inner, id) || depth(model, inner) + height(model, id) > MAX_NESTING)
+    {
+        return Err(Errno::ELOOP);
     }
     let item = Item {
         kind,
@@ -236,7 +230,7 @@ fn always() -> u32 {
     (PollEvents::ERR | PollEvents::HUP).bits()
 }
 
-fn exclusive_allows() -> u32 {
+pub fn exclusive_allows() -> u32 {
     (PollEvents::IN | PollEvents::OUT | PollEvents::ERR | PollEvents::HUP).bits() | WAKEUP | EDGE | EXCLUSIVE
 }
 

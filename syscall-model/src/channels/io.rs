@@ -263,38 +263,56 @@ fn amount(kind: &Kind, mem: &dyn GuestMemory, iov: &[(u64, usize)]) -> u64 {
 }
 
 /// The whole of `read`, `readv`, …
-pub fn read(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
+pub fn read(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)], may_wait: bool) -> Outcome {
     if let Some(refused) = pty::check_read(cx, id) {
         return refused;
     }
-    match read_some(cx, id, total(iov)) {
-        Ok(data) => {
-            if let Err(fault) = scatter(cx.mem, iov, 0, &data) {
-                put_back(cx.model, id, &data);
-                return Err(fault);
-            }
-            Ok(Effect::Done(data.len() as i64))
-        }
-        Err(Errno::EAGAIN) if blocking(cx.model, id) && cx.wake != Wake::TimedOut => {
+    let read = match kind(cx.model, id)? {
+        Kind::PipeReader(pipe) => read_pages(cx, id, pipe, iov),
+        _ => read_whole(cx, id, iov),
+    };
+    match read {
+        Ok(count) => Ok(Effect::Done(count as i64)),
+        Err(Errno::EAGAIN) if may_wait && cx.wake != Wake::TimedOut => {
             Ok(Effect::Block(read_wait(id, cx.thread().call.deadline)))
         }
         Err(errno) => Err(errno),
     }
 }
 
-/// What was read has found no place in the program's memory: a pipe and a stream keep it.
-fn put_back(model: &mut Model, id: OfdId, data: &[u8]) {
-    match kind(model, id) {
-        Ok(Kind::PipeReader(pipe)) => {
-            if let Some(pipe) = model.channels.pipes.get_mut(&pipe) {
-                pipe.put_back(data);
-            }
+/// A pipe gives page after page, up to one for which there is no memory.
+fn read_pages(cx: &mut Cx, id: OfdId, pipe: super::ChannelId, iov: &[(u64, usize)]) -> Result<usize, Errno> {
+    let pipe = cx.model.channels.pipes.get(&pipe).ok_or(Errno::EBADF)?;
+    let pieces = pipe.pieces(total(iov));
+    let mut done = 0;
+    for piece in &pieces {
+        match scatter(cx.mem, iov, done, piece) {
+            Ok(()) => done += piece.len(),
+            Err(fault) if done == 0 => return Err(fault),
+            Err(_) => break,
         }
-        Ok(Kind::Socket(socket)) => match model.channels.sockets.get_mut(&socket) {
-            Some(socket) if socket.style == socket::Style::Stream => socket.put_back(data, Vec::new()),
-            _ => {}
-        },
-        _ => {}
+    }
+    // Without any there is an end, or nothing yet.
+    let taken = if pieces.is_empty() { total(iov) } else { done };
+    Ok(read_some(cx, id, taken)?.len())
+}
+
+fn read_whole(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Result<usize, Errno> {
+    let data = read_some(cx, id, total(iov))?;
+    if let Err(fault) = scatter(cx.mem, iov, 0, &data) {
+        put_back(cx.model, id, &data);
+        return Err(fault);
+    }
+    Ok(data.len())
+}
+
+/// What was read has found no place in the program's memory: a stream keeps it.
+fn put_back(model: &mut Model, id: OfdId, data: &[u8]) {
+    if let Ok(Kind::Socket(socket)) = kind(model, id)
+        && let Some(socket) = model.channels.sockets.get_mut(&socket)
+        && socket.style == socket::Style::Stream
+    {
+        socket.put_back(data, Vec::new());
     }
 }
 
@@ -305,9 +323,9 @@ pub fn write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
     }
     let data = match gather(cx.mem, iov) {
         Ok(data) => data,
-        Err(fault) => match pages_for_pipe(cx, id, iov) {
-            Some(data) => data,
-            None => return Err(refusal(cx.model, id, total(iov)).unwrap_or(fault)),
+        Err(fault) => match refuse(cx.model, id, total(iov), false) {
+            Some(errno) => return refused(cx, id, errno),
+            None => pages_for_pipe(cx, id, iov).ok_or(fault)??,
         },
     };
     let before = cx.thread().call.progress as usize;
@@ -329,12 +347,14 @@ pub fn write(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Outcome {
     finish_write(cx, id, outcome, data.len(), amount, may_wait)
 }
 
-/// A pipe is filled page by page, up to the one that could not be read as a whole.
-fn pages_for_pipe(cx: &Cx, id: OfdId, iov: &[(u64, usize)]) -> Option<Vec<u8>> {
+/// A pipe is filled page by page, up to the one that could not be read as a whole; what does not fill a page goes first, if there is room for it in the last one.
+fn pages_for_pipe(cx: &mut Cx, id: OfdId, iov: &[(u64, usize)]) -> Option<Result<Vec<u8>, Errno>> {
     const PAGE: usize = crate::memory::PAGE as usize;
-    if !matches!(cx.model.files.get(id)?.kind, Kind::PipeWriter(_)) {
+    let Kind::PipeWriter(pipe) = cx.model.files.get(id)?.kind else {
         return None;
-    }
+    };
+    let is_first = cx.thread().call.progress == 0;
+    let pipe = cx.model.channels.pipes.get(&pipe)?;
     let mut data = Vec::new();
     for &(addr, len) in iov {
         let piece = cx.mem.read_some(addr, len);
@@ -344,36 +364,69 @@ fn pages_for_pipe(cx: &Cx, id: OfdId, iov: &[(u64, usize)]) -> Option<Vec<u8>> {
             break;
         }
     }
-    data.truncate(data.len() / PAGE * PAGE);
-    (!data.is_empty()).then_some(data)
+    let odd = total(iov) % PAGE;
+    let first = if is_first && pipe.merges(odd) { odd } else { 0 };
+    if first == 0 && pipe.is_full() {
+        return Some(Err(Errno::EAGAIN));
+    }
+    let pages = data.len().checked_sub(first)? / PAGE * PAGE;
+    data.truncate(first + pages);
+    (!data.is_empty()).then_some(Ok(data))
 }
 
 /// What the length field of a UDP header can say; the kernel looks at it before anything else.
 pub(crate) const LONGEST_UDP: usize = 0xffff;
 
-/// What is told of a description that takes nothing, whatever it is given to read from.
-pub(crate) fn refusal(model: &Model, id: OfdId, len: usize) -> Option<Errno> {
+/// What a call that writes nothing has to say, with the signal that comes with it.
+pub(crate) fn refused(cx: &mut Cx, id: OfdId, errno: Errno) -> Outcome {
+    let signals = match kind(cx.model, id)? {
+        Kind::Socket(socket) => is_stream(cx.model, socket),
+        _ => true,
+    };
+    if errno != Errno::EPIPE || !signals {
+        return Err(errno);
+    }
+    Signals::raise(cx.model, cx.tid, libc::SIGPIPE);
+    Ok(Effect::DoneCheckSignals(-i64::from(errno.into_raw())))
+}
+
+/// What is told of a description that takes nothing, whatever it is given to read from, in the order in which the kernel finds out. `named`: the call says where to.
+pub(crate) fn refuse(model: &mut Model, id: OfdId, len: usize, named: bool) -> Option<Errno> {
     let socket = match &model.files.get(id)?.kind {
         Kind::EventFd(_) if len != 8 => return Some(Errno::EINVAL),
         Kind::PipeWriter(pipe) if !model.channels.pipes.get(pipe)?.reader_open => return Some(Errno::EPIPE),
-        Kind::Socket(socket) => socket,
+        Kind::Socket(socket) => *socket,
         _ => return None,
     };
-    let socket = model.channels.sockets.get(socket)?;
-    match (socket.style, socket.is_inet()) {
-        (socket::Style::Datagram, true) if len > LONGEST_UDP => Some(Errno::EMSGSIZE),
-        (socket::Style::Datagram | socket::Style::SeqPacket, false)
-            if socket.is_connected() && len > socket.options.send_buffer - 32 =>
-        {
-            Some(Errno::EMSGSIZE)
+    let socket = model.channels.sockets.get_mut(&socket)?;
+    let (is_inet, is_connected) = (socket.is_inet(), socket.is_connected());
+    let leads_nowhere = is_inet && !named && socket.remote_name().is_none();
+    match socket.style {
+        socket::Style::Datagram if is_inet => {
+            let is_too_long = len > LONGEST_UDP;
+            // IPv6 looks at the address first.
+            match (is_too_long, leads_nowhere) {
+                (true, true) if socket.family == libc::AF_INET6 => return Some(Errno::EDESTADDRREQ),
+                (true, _) => return Some(Errno::EMSGSIZE),
+                (false, true) => return Some(Errno::EDESTADDRREQ),
+                (false, false) => {}
+            }
         }
-        _ if socket.shut.write => Some(Errno::EPIPE),
-        _ if socket.is_connected() => None,
-        (socket::Style::Datagram, true) if socket.remote_name().is_none() => Some(Errno::EDESTADDRREQ),
-        (socket::Style::Datagram, _) => None,
-        (_, true) => Some(Errno::EPIPE),
-        (_, false) => Some(Errno::ENOTCONN),
+        socket::Style::SeqPacket | socket::Style::Stream if !is_inet && !is_connected => {
+            return Some(Errno::ENOTCONN);
+        }
+        socket::Style::Datagram | socket::Style::SeqPacket
+            if len > socket.options.send_buffer.saturating_sub(32) =>
+        {
+            return Some(Errno::EMSGSIZE);
+        }
+        _ => {}
     }
+    if let Err(errno) = socket.take_error() {
+        return Some(errno);
+    }
+    let is_over = is_inet && socket.style == socket::Style::Stream && !is_connected;
+    (socket.shut.write || is_over).then_some(Errno::EPIPE)
 }
 
 /// What becomes of a write of `len` bytes in all after one more try: shared with `send`. `amount` is what it waits for if it found no room at all.

@@ -262,9 +262,13 @@ pub fn send(model: &mut Model, id: ChannelId, data: &[u8]) -> Result<usize, Errn
 pub fn send_datagram(model: &mut Model, id: ChannelId, to: Endpoint, data: &[u8]) -> Result<usize, Errno> {
     const LONGEST: usize = 65_507;
     let to = to.destination();
-    socket_mut(model, id).take_error()?;
-    if data.len() > LONGEST {
+    let this = socket_mut(model, id);
+    if this.is_inet() && data.len() > LONGEST {
         return Err(Errno::EMSGSIZE);
+    }
+    this.take_error()?;
+    if this.shut.write {
+        return Err(Errno::EPIPE);
     }
     let from = datagram_name(model, id, &to);
     match receiver(model, &to) {

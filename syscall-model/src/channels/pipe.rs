@@ -79,15 +79,42 @@ impl Pipe {
         Ok(out)
     }
 
-    /// What was taken has found no place: it is the next to be read, and as much room is taken as before, or a page more.
-    pub fn put_back(&mut self, data: &[u8]) {
-        for page in data.chunks(PAGE).rev() {
-            self.slots.push_front(Slot {
+    /// What a read of at most `max` bytes would take, page by page.
+    pub fn pieces(&self, max: usize) -> Vec<Vec<u8>> {
+        let mut left = max;
+        let mut pieces = Vec::new();
+        for slot in &self.slots {
+            let take = slot.bytes.len().min(left);
+            if take == 0 {
+                break;
+            }
+            pieces.push(slot.bytes[..take].to_vec());
+            left -= take;
+            if slot.packet {
+                break;
+            }
+        }
+        pieces
+    }
+
+    /// Takes pages that stay as they are: each needs a slot, however little is in it, and nothing is added to it later. How many bytes there was room for.
+    pub fn lend(&mut self, pages: impl IntoIterator<Item = Vec<u8>>) -> Result<usize, Errno> {
+        if !self.reader_open {
+            return Err(Errno::EPIPE);
+        }
+        let mut taken = 0;
+        for page in pages {
+            if self.is_full() {
+                return if taken > 0 { Ok(taken) } else { Err(Errno::EAGAIN) };
+            }
+            taken += page.len();
+            self.slots.push_back(Slot {
                 consumed: PAGE - page.len(),
-                bytes: Arc::new(page.to_vec()),
+                bytes: Arc::new(page),
                 packet: false,
             });
         }
+        Ok(taken)
     }
 
     /// Would a write of this many bytes go in, at least in part?
@@ -96,7 +123,7 @@ impl Pipe {
     }
 
     /// Does the odd part of a write fit into the last slot?
-    fn merges(&self, odd: usize) -> bool {
+    pub(crate) fn merges(&self, odd: usize) -> bool {
         let fits = |slot: &Slot| !slot.packet && slot.consumed + slot.bytes.len() + odd <= PAGE;
         odd > 0 && self.slots.last().is_some_and(fits)
     }
@@ -201,6 +228,22 @@ mod tests {
         );
         assert_eq!(pipe.read(10), Ok(vec![1]));
         assert_eq!(pipe.read(10), Ok(vec![]));
+    }
+
+    #[test]
+    fn pages_that_are_lent_have_a_slot_each() {
+        let mut pipe = Pipe::default();
+        pipe.resize(2 * PAGE).unwrap();
+        let pages = [vec![1; 3], vec![2; 4], vec![3; 5]];
+        assert_eq!(pipe.lend(pages.clone()), Ok(7));
+        assert_eq!(pipe.lend(pages.clone()), Err(Errno::EAGAIN));
+        // Nothing is added to what was lent.
+        assert!(!pipe.has_room(1));
+        assert_eq!(pipe.pieces(5), [vec![1; 3], vec![2; 2]]);
+        assert_eq!(pipe.read(3), Ok(vec![1; 3]));
+        assert_eq!(pipe.lend(pages), Ok(3));
+        pipe.reader_open = false;
+        assert_eq!(pipe.lend([vec![1]]), Err(Errno::EPIPE));
     }
 
     #[test]

@@ -407,13 +407,13 @@ pub fn poll(model: &Model, id: ChannelId) -> PollEvents {
     let this = socket(model, id);
     let mut events = PollEvents::empty();
     if let State::Listening(listening) = &this.state {
-        // Shut for reading, a TCP listener is a socket that was never connected.
-        if this.shut.read && this.is_inet() {
-            return PollEvents::HUP | PollEvents::OUT | PollEvents::WRNORM;
-        }
         let waits = listening.client_waits || !listening.backlog.is_empty() || flight::has_arrived(model, id);
+        // A Unix socket has two halves that can be shut, even if nothing was ever sent. Of a TCP socket that was shut before it listened nobody asks.
+        if this.is_inet() {
+            events.set(READABLE, waits);
+            return events;
+        }
         events.set(READABLE, waits || this.shut.read);
-        // A Unix socket has two halves that can be shut, even if nothing was ever sent.
         events.set(PollEvents::RDHUP, this.shut.read);
         events.set(PollEvents::HUP, this.shut.is_both());
         return events;

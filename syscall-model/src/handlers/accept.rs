@@ -49,15 +49,15 @@ pub fn accept(cx: &mut Cx, call: &Call) -> Outcome {
     if flags & !FLAGS != 0 {
         return Err(Errno::EINVAL);
     }
+    cx.model.files.lowest_free(0)?;
     let (ofd, listener) = socket_of(cx, call.fd(0))?;
     let socket = cx.model.channels.sockets.get(&listener).ok_or(Errno::EBADF)?;
     if socket.style == Style::Datagram {
         return Err(Errno::EOPNOTSUPP);
     }
-    if !socket.is_listening() || socket.shut.read {
+    if !socket.is_listening() || socket.shut.read && !socket.is_inet() {
         return Err(Errno::EINVAL);
     }
-    cx.model.files.lowest_free(0)?;
     let Some(id) = take(cx, listener)? else {
         if blocking(cx.model, ofd) && cx.wake != Wake::TimedOut {
             return Ok(Effect::Block(io::read_wait(ofd, cx.thread().call.deadline)));

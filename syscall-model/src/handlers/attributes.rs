@@ -88,7 +88,11 @@ pub fn newfstatat(cx: &mut Cx, call: &Call) -> Outcome {
         | libc::AT_NO_AUTOMOUNT
         | libc::AT_STATX_FORCE_SYNC
         | libc::AT_STATX_DONT_SYNC;
-    if call.int(3) & !KNOWN != 0 {
+    // Of a descriptor alone that is not asked.
+    let is_descriptor = call.int(3) & libc::AT_EMPTY_PATH != 0
+        && call.fd(0) >= 0
+        && (call.word(1) == 0 || cx.mem.read_path(call.word(1)).is_ok_and(|path| path.is_empty()));
+    if call.int(3) & !KNOWN != 0 && !is_descriptor {
         return Err(Errno::EINVAL);
     }
     let node = paths::node_at(cx, call.fd(0), call.word(1), call.int(3))?;

@@ -270,13 +270,19 @@ pub fn utimensat(cx: &mut Cx, call: &Call) -> Outcome {
     if fractions == Some([libc::UTIME_OMIT; 2]) {
         return Effect::ok();
     }
-    if call.int(3) & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
+    let of_open = call.word(1) == 0 && call.fd(0) != CWD;
+    let known = match of_open {
+        true => 0,
+        false => libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH,
+    };
+    if call.int(3) & !known != 0 {
         return Err(Errno::EINVAL);
     }
-    let node = if call.word(1) == 0 && call.fd(0) != CWD {
-        node_of_open(cx, call.fd(0))?
-    } else {
-        paths::node_at(cx, call.fd(0), call.word(1), call.int(3))?
+    let node = match (of_open, call.word(1)) {
+        (true, _) => node_of_open(cx, call.fd(0))?,
+        // Elsewhere no path can stand for an empty one, but not here.
+        (false, 0) => return Err(Errno::EFAULT),
+        (false, path) => paths::node_at(cx, call.fd(0), path, call.int(3))?,
     };
     let times = match raw {
         Some(raw) if fractions != Some([libc::UTIME_NOW; 2]) => Some(timespecs(cx, raw)?),
@@ -287,7 +293,7 @@ pub fn utimensat(cx: &mut Cx, call: &Call) -> Outcome {
 
 pub fn futimesat(cx: &mut Cx, call: &Call) -> Outcome {
     let times = timevals(cx, call.word(2))?;
-    let node = if call.word(1) == 0 {
+    let node = if call.word(1) == 0 && call.fd(0) != CWD {
         node_of_open(cx, call.fd(0))?
     } else {
         paths::node_at(cx, call.fd(0), call.word(1), 0)?

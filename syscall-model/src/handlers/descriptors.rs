@@ -180,6 +180,15 @@ fn set_flags(cx: &mut Cx, ofd: OfdId, wanted: i32) -> Outcome {
     if asks && is_anonymous && !identity::is_root(cx) {
         return Err(Errno::EPERM);
     }
+    // For a pipe that means packets, for a file that it is not cached.
+    let goes_past = match &description.kind {
+        Kind::PipeReader(_) | Kind::PipeWriter(_) => true,
+        Kind::File(file) => file.class == Class::Regular,
+        _ => false,
+    };
+    if wanted & libc::O_DIRECT != 0 && !goes_past {
+        return Err(Errno::EINVAL);
+    }
     if let Some(description) = cx.model.files.get_mut(ofd) {
         description.flags = flags & !SETTABLE | wanted & SETTABLE;
     }

@@ -71,8 +71,13 @@ pub fn ctl(cx: &mut Cx, call: &Call) -> Outcome {
     if target == epoll_ofd {
         return Err(Errno::EINVAL);
     }
-    if op == libc::EPOLL_CTL_MOD && events & libc::EPOLLEXCLUSIVE as u32 != 0 {
-        return Err(Errno::EINVAL);
+    if events & libc::EPOLLEXCLUSIVE as u32 != 0 {
+        let is_possible = op == libc::EPOLL_CTL_ADD
+            && !matches!(description.kind, Kind::Epoll(_))
+            && events & !epoll::exclusive_allows() == 0;
+        if !is_possible {
+            return Err(Errno::EINVAL);
+        }
     }
     let key = (fd, target);
     match op {
@@ -100,7 +105,7 @@ pub fn prepare_wait(cx: &Cx, call: &Call) -> Prepared {
         return Prepared::visible(Vec::new()).awaiting_clients(true);
     };
     // A call that is refused lets no signal through.
-    let mask = match call.sysno != Sysno::epoll_wait && max_events(call).is_ok() {
+    let mask = match call.sysno != Sysno::epoll_wait && events_asked(call).is_ok() {
         true => timed::own_mask(cx, call.word(4), call.word(5)),
         false => None,
     };
@@ -111,17 +116,19 @@ pub fn prepare_wait(cx: &Cx, call: &Call) -> Prepared {
         .until(timeout.deadline(cx))
         .awaiting_clients(true)
         .masked(mask);
-    match max_events(call) {
+    match events_asked(call) {
         Ok(_) => prepared.parking(wait),
         Err(_) => prepared,
     }
 }
 
-fn max_events(call: &Call) -> Result<usize, Errno> {
+/// How many events at most, for which there can be memory.
+fn events_asked(call: &Call) -> Result<usize, Errno> {
     let max = call.int(2);
     if max <= 0 || max as u64 > i32::MAX as u64 / EVENT_SIZE {
         return Err(Errno::EINVAL);
     }
+    check_reachable(call.word(1), max as u64 * EVENT_SIZE)?;
     Ok(max as usize)
 }
 
@@ -137,8 +144,7 @@ pub fn pwait(cx: &mut Cx, call: &Call) -> Outcome {
 fn report_ready(cx: &mut Cx, call: &Call) -> Outcome {
     let timeout = timeout(cx, call)?;
     cx.model.files.lookup(call.fd(0))?;
-    let max = max_events(call)?;
-    check_reachable(call.word(1), max as u64 * EVENT_SIZE)?;
+    let max = events_asked(call)?;
     let (ofd, id) = set(cx, call.fd(0))?;
     let events = epoll::collect(cx.model, cx.tid, id, max);
     if events.is_empty()

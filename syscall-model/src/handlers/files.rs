@@ -7,7 +7,7 @@ use crate::fd::{Kind, OfdId};
 use crate::fs::{Class, Content, FileData, Found, Last, NodeId, OpenFile, data};
 use crate::handlers::paths;
 use crate::memory::GuestMemoryExt;
-use crate::model::Cx;
+use crate::model::{Cx, Model};
 use crate::net::observe::Observation;
 use crate::object::{Object, Touch};
 use syscalls::Errno;
@@ -83,13 +83,8 @@ pub fn openat2(cx: &mut Cx, call: &Call) -> Outcome {
     }
     let how = call.word(2);
     // What a newer program might ask beyond that must be nothing.
-    let beyond = cx
-        .mem
-        .read_vec(how, call.word(3) as usize)?
-        .split_off(SIZE as usize);
-    if beyond.iter().any(|&byte| byte != 0) {
-        return Err(Errno::E2BIG);
-    }
+    cx.mem
+        .check_zero(how.wrapping_add(SIZE), (call.word(3) - SIZE) as usize)?;
     let (flags, mode, restrict) = (
         cx.mem.read_u64(how)?,
         cx.mem.read_u64(how.wrapping_add(8))?,
@@ -206,7 +201,8 @@ fn open_existing(cx: &mut Cx, found: &Found, node: NodeId, flags: i32) -> Outcom
     let want = u32::from(reads) << 2 | u32::from(writes) << 1;
     let class = match attributes.file_type() {
         libc::S_IFLNK => return Err(Errno::ELOOP),
-        libc::S_IFSOCK => return Err(Errno::ENXIO),
+        libc::S_IFSOCK if cx.view().permits(&attributes, want) => return Err(Errno::ENXIO),
+        libc::S_IFSOCK => return Err(Errno::EACCES),
         libc::S_IFBLK => return Err(Errno::EACCES),
         libc::S_IFIFO => {
             return Ok(Effect::Unsupported("named pipes are not modelled".to_owned()));
@@ -226,6 +222,9 @@ fn open_existing(cx: &mut Cx, found: &Found, node: NodeId, flags: i32) -> Outcom
     let fixed = class == Class::Virtual && attributes.mode & 0o222 == 0;
     if !cx.view().permits(&attributes, want) || fixed && writes {
         return Err(Errno::EACCES);
+    }
+    if flags & libc::O_DIRECT != 0 && class != Class::Regular {
+        return Err(Errno::EINVAL);
     }
     if flags & libc::O_TRUNC != 0 && class == Class::Regular {
         data::resize(cx, &node, 0)?;
@@ -353,6 +352,22 @@ pub fn prepare_lseek(cx: &Cx, call: &Call) -> Prepared {
     }
 }
 
+/// The largest position in this file: of one in memory, any.
+fn largest(cx: &Cx, node: &NodeId) -> i64 {
+    match is_memory_file(cx.model, node) {
+        true => i64::MAX,
+        false => MAX_FILE_SIZE,
+    }
+}
+
+/// Is it a file of `memfd_create`? Those are of another file system.
+pub fn is_memory_file(model: &Model, node: &NodeId) -> bool {
+    match model.fs.current(node) {
+        NodeId::Overlay(ino) => model.fs.node(ino).seals.is_some(),
+        _ => false,
+    }
+}
+
 pub fn lseek(cx: &mut Cx, call: &Call) -> Outcome {
     let (ofd, description) = cx.model.files.lookup(call.fd(0))?;
     if !(libc::SEEK_SET..=libc::SEEK_HOLE).contains(&call.int(2)) {
@@ -382,7 +397,7 @@ pub fn lseek(cx: &mut Cx, call: &Call) -> Outcome {
         libc::SEEK_HOLE => size()?,
         _ => return Err(Errno::EINVAL),
     };
-    if !(0..=MAX_FILE_SIZE).contains(&to) {
+    if !(0..=largest(cx, &file.node)).contains(&to) {
         return Err(Errno::EINVAL);
     }
     data::set_offset(cx, ofd, to as u64);

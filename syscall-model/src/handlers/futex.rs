@@ -76,7 +76,10 @@ pub fn futex(cx: &mut Cx, call: &Call) -> Outcome {
         libc::FUTEX_TRYLOCK_PI => try_lock_pi(cx, call),
         libc::FUTEX_UNLOCK_PI => unlock_pi(cx, call),
         // Condition variables of glibc stopped using these in 2.25.
-        libc::FUTEX_WAIT_REQUEUE_PI | libc::FUTEX_CMP_REQUEUE_PI => Err(Errno::ENOSYS),
+        libc::FUTEX_WAIT_REQUEUE_PI | libc::FUTEX_CMP_REQUEUE_PI => {
+            check_requeue_pi(cx, call)?;
+            Err(Errno::ENOSYS)
+        }
         _ => Err(Errno::ENOSYS),
     }
 }
@@ -171,10 +174,13 @@ pub fn wake(model: &mut Model, addr: u64, count: usize, bitset: u32) -> usize {
 fn requeue(cx: &mut Cx, call: &Call, expected: Option<u32>) -> Outcome {
     let (from, to) = (call.word(0), call.word(4));
     let (to_wake, to_move) = (call.uint(2) as i32, call.uint(3) as i32);
-    if to_wake < 0 || to_move < 0 || to % 4 != 0 {
+    if to_wake < 0 || to_move < 0 {
         return Err(Errno::EINVAL);
     }
     check_word(cx, call, from)?;
+    if to % 4 != 0 {
+        return Err(Errno::EINVAL);
+    }
     check_word(cx, call, to)?;
     if let Some(expected) = expected
         && cx.mem.read_u32(from)? != expected
@@ -191,6 +197,30 @@ fn requeue(cx: &mut Cx, call: &Call, expected: Option<u32>) -> Outcome {
         }
     }
     done(woken + moved.len())
+}
+
+/// What the kernel asks of the operations that move waiters to a lock of the kind that lends its owner a priority.
+fn check_requeue_pi(cx: &Cx, call: &Call) -> Result<(), Errno> {
+    let (from, to) = (call.word(0), call.word(4));
+    let waits = operation(call) == libc::FUTEX_WAIT_REQUEUE_PI;
+    let is_sound = match waits {
+        true => call.uint(5) != 0,
+        false => call.uint(2) == 1 && call.int(3) >= 0,
+    };
+    if !is_sound || from == to {
+        return Err(Errno::EINVAL);
+    }
+    for word in if waits { [to, from] } else { [from, to] } {
+        if !word.is_multiple_of(4) {
+            return Err(Errno::EINVAL);
+        }
+        check_word(cx, call, word)?;
+    }
+    let expected = if waits { call.uint(2) } else { call.uint(5) };
+    match cx.mem.read_u32(from)? == expected {
+        true => Ok(()),
+        false => Err(Errno::EAGAIN),
+    }
 }
 
 fn wake_op(cx: &mut Cx, call: &Call) -> Outcome {

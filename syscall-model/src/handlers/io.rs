@@ -122,7 +122,9 @@ fn prepare(cx: &Cx, call: &Call, writes: bool, positional: bool) -> Prepared {
     } else {
         description.readable()
     };
-    let has_offset = matches!(call.sysno, Sysno::preadv2 | Sysno::pwritev2) && call.long(3) != -1;
+    let is_second_kind = matches!(call.sysno, Sysno::preadv2 | Sysno::pwritev2);
+    let has_offset = is_second_kind && call.long(3) != -1;
+    let fails_at_once = is_second_kind && call.int(5) & (libc::RWF_NOWAIT | !RWF_KNOWN) != 0;
     let positional = positional || has_offset;
     if is_channel(&description.kind)
         && allowed
@@ -130,7 +132,7 @@ fn prepare(cx: &Cx, call: &Call, writes: bool, positional: bool) -> Prepared {
         && let Ok(buffers) = buffers(cx, call)
     {
         // Of `vmsplice` only the call's own flag counts.
-        let may_wait = call.sysno == Sysno::vmsplice || !description.nonblocking();
+        let may_wait = call.sysno == Sysno::vmsplice || !description.nonblocking() && !fails_at_once;
         return if writes {
             channels::prepare_write(cx, ofd, buffers.all(), may_wait)
         } else {
@@ -166,10 +168,11 @@ pub(super) fn read_into(
 ) -> Outcome {
     check_usable(cx, fd, false, offset.is_some())?;
     let total = channels::io::total(buffers);
-    check_place(buffers, offset, total)?;
     let (ofd, description) = cx.model.files.lookup(fd)?;
-    if is_channel(&description.kind) && offset.is_none() && !nowait {
-        return channels::read(cx, ofd, buffers);
+    check_place(buffers, offset.or(Some(position(cx, ofd))), total)?;
+    if is_channel(&description.kind) && offset.is_none() {
+        let may_wait = !nowait && !description.nonblocking();
+        return channels::read(cx, ofd, buffers, may_wait);
     }
     let is_file = matches!(description.kind, Kind::File(_));
     let before = position(cx, ofd);
@@ -210,8 +213,8 @@ pub(super) fn write_from(
 ) -> Outcome {
     check_usable(cx, fd, true, offset.is_some())?;
     let total = channels::io::total(buffers);
-    check_place(buffers, offset, total)?;
     let (ofd, description) = cx.model.files.lookup(fd)?;
+    check_place(buffers, offset.or(Some(position(cx, ofd))), total)?;
     if is_channel(&description.kind) && offset.is_none() && !nowait {
         return channels::write(cx, ofd, buffers);
     }
@@ -343,9 +346,34 @@ fn move_list(cx: &mut Cx, call: &Call, writes: bool, offset: Option<u64>) -> Out
     let buffers = cx.mem.read_iovec(call.word(1), call.word(2))?;
     match writes {
         _ if channels::io::total(&buffers) == 0 => Effect::ok(),
+        true if is_event_counter(cx, call.fd(0)) => write_one_by_one(cx, call.fd(0), &buffers),
         true => write_from(cx, call.fd(0), &buffers, offset, false),
         false => read_into(cx, call.fd(0), &buffers, offset, false),
     }
+}
+
+fn is_event_counter(cx: &Cx, fd: i32) -> bool {
+    let found = cx.model.files.lookup(fd);
+    found.is_ok_and(|(_, description)| matches!(description.kind, Kind::EventFd(_)))
+}
+
+/// An event counter knows no lists: each piece is a write of its own, and the first that fails ends it. (Empty ones are passed over, but for the first.)
+fn write_one_by_one(cx: &mut Cx, fd: i32, buffers: &[(u64, usize)]) -> Outcome {
+    check_place(buffers, None, 0)?;
+    let Some((&first, rest)) = buffers.split_first() else {
+        return Effect::ok();
+    };
+    let mut done = match write_from(cx, fd, &[first], None, false)? {
+        Effect::Done(count) => count,
+        other => return Ok(other),
+    };
+    for &piece in rest.iter().filter(|&&(_, len)| len > 0) {
+        match write_from(cx, fd, &[piece], None, true) {
+            Ok(Effect::Done(count)) => done += count,
+            _ => break,
+        }
+    }
+    Ok(Effect::Done(done))
 }
 
 pub fn readv(cx: &mut Cx, call: &Call) -> Outcome {
@@ -385,7 +413,9 @@ fn list_of_second_kind(cx: &Cx, call: &Call, writes: bool) -> Result<SecondKind,
         _ => false,
     };
     let known = if has_no_flags { libc::RWF_HIPRI } else { RWF_KNOWN };
-    if flags & !known != 0 && channels::io::total(&buffers) > 0 {
+    let total = channels::io::total(&buffers);
+    if flags & !known != 0 && total > 0 {
+        check_place(&buffers, offset, total)?;
         return Err(Errno::EOPNOTSUPP);
     }
     Ok(SecondKind {
@@ -424,6 +454,9 @@ pub fn pwritev2(cx: &mut Cx, call: &Call) -> Outcome {
         return Effect::ok();
     }
     let nowait = flags & libc::RWF_NOWAIT != 0;
+    if is_event_counter(cx, call.fd(0)) {
+        return write_one_by_one(cx, call.fd(0), &buffers);
+    }
     if flags & libc::RWF_APPEND == 0 {
         return write_from(cx, call.fd(0), &buffers, offset, nowait);
     }

@@ -201,7 +201,7 @@ pub fn prepare_record(cx: &Cx, call: &Call) -> Prepared {
     let blocking = matches!(call.int(1), libc::F_SETLKW | libc::F_OFD_SETLKW);
     let wait = record_request(cx, call)
         .ok()
-        .filter(|&(_, kind)| blocking && kind != libc::F_UNLCK)
+        .filter(|&(_, kind)| blocking && matches!(kind, libc::F_RDLCK | libc::F_WRLCK))
         .map(|(request, _)| wait(request));
     Prepared::visible(touches(cx, call.fd(0))).waiting(wait)
 }

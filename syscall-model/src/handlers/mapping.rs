@@ -109,12 +109,14 @@ fn check_new(cx: &Cx, call: &Call) -> Result<(), Errno> {
 pub fn mmap(cx: &mut Cx, call: &Call) -> Outcome {
     let flags = call.int(3);
     check_new(cx, call)?;
+    let is_anonymous = flags & libc::MAP_ANONYMOUS != 0;
     let shared = match flags & MAP_TYPE {
         libc::MAP_PRIVATE => false,
-        libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE => true,
+        libc::MAP_SHARED => true,
+        libc::MAP_SHARED_VALIDATE if !is_anonymous => true,
         _ => return Err(Errno::EINVAL),
     };
-    if flags & libc::MAP_ANONYMOUS != 0 {
+    if is_anonymous {
         if flags & libc::MAP_FIXED != 0 {
             shared::unmap(cx, call.word(0), call.word(1))?;
         }
@@ -135,10 +137,12 @@ pub fn mmap(cx: &mut Cx, call: &Call) -> Outcome {
     }
     let Kind::File(file) = &description.kind else {
         // What comes in on TCP could be mapped, but only to be read; nobody does.
-        let writes = prot & (libc::PROT_WRITE | libc::PROT_EXEC) != 0;
         let is_tcp =
             matches!(description.kind, Kind::Socket(id) if channels::control::is_stream(cx.model, id));
-        return Err(if is_tcp && writes {
+        let writes = is_tcp && prot & libc::PROT_WRITE != 0;
+        // Nothing that has no name in a directory is executed.
+        let executes = prot & libc::PROT_EXEC != 0;
+        return Err(if writes || executes {
             Errno::EPERM
         } else {
             Errno::ENODEV
@@ -289,6 +293,13 @@ pub fn munmap(cx: &mut Cx, call: &Call) -> Outcome {
 /// `mprotect`, and `pkey_mprotect` without a key.
 pub fn mprotect(cx: &mut Cx, call: &Call) -> Outcome {
     let (start, len, prot) = (call.word(0), call.word(1), call.int(2));
+    const KNOWN: i32 = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC | PROT_SEM | GROWS;
+    const PROT_SEM: i32 = 8;
+    const GROWS: i32 = libc::PROT_GROWSDOWN | libc::PROT_GROWSUP;
+    // The kernel refuses it, whatever is there.
+    if prot & !KNOWN != 0 || prot & GROWS == GROWS {
+        return Ok(Effect::Kernel);
+    }
     let end = start.saturating_add(len).checked_next_multiple_of(PAGE);
     if let Some(end) = end.filter(|_| start.is_multiple_of(PAGE)) {
         // The kernel has private memory there, and would not mind.

@@ -3,7 +3,7 @@
 
 use crate::call::Call;
 use crate::effect::{Effect, Outcome};
-use crate::handlers::mapping;
+use crate::handlers::mapping::{self, is_mapped};
 use crate::memory::PAGE;
 use crate::memory::{GuestMemoryExt, check_reachable};
 use crate::model::Cx;
@@ -21,7 +21,12 @@ pub fn madvise(cx: &mut Cx, call: &Call) -> Outcome {
             .is_some_and(|len| call.word(0).checked_add(len).is_some());
     match call.int(2) {
         // A file keeps what it holds; the private memory that stands in for it must, too.
-        libc::MADV_DONTNEED if is_sound && cx.model.fs.shared_in(call.word(0), call.word(1)) => Effect::ok(),
+        libc::MADV_DONTNEED if is_sound && cx.model.fs.shared_in(call.word(0), call.word(1)) => {
+            match is_mapped(cx, call.word(0), call.word(0) + call.word(1)) {
+                true => Effect::ok(),
+                false => Err(Errno::ENOMEM),
+            }
+        }
         // Only anonymous memory can be freed so, and the kernel would find some here.
         libc::MADV_FREE if cx.model.fs.shared_in(call.word(0), call.word(1)) => Err(Errno::EINVAL),
         libc::MADV_NORMAL
@@ -40,11 +45,12 @@ pub fn madvise(cx: &mut Cx, call: &Call) -> Outcome {
         | libc::MADV_POPULATE_READ
         | libc::MADV_POPULATE_WRITE
         | MADV_COLLAPSE => Ok(Effect::Kernel),
-        // When the kernel frees is its choice; freeing at once is one of the choices, and always the same.
+        // When the kernel frees is its choice; freeing at once is one of the choices, and always the same. What it would not free, because it belongs to a file,
+        // must not go either.
         libc::MADV_FREE => {
             let mut args = call.args;
             args[2] = libc::MADV_DONTNEED as u64;
-            Ok(Effect::KernelWith(args))
+            Ok(Effect::KernelTwice(call.args, args))
         }
         _ => Err(Errno::EINVAL),
     }

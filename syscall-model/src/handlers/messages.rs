@@ -167,8 +167,8 @@ fn gone_on_from(cx: &Cx, fd: i32, id: ChannelId, header: &Header) -> Option<Touc
         return None;
     }
     let to = match check_destination(cx, fd, header).ok()? {
-        Some(to) => to,
-        None => socket.remote_name().cloned()?,
+        Target::Inet(to) => to,
+        _ => socket.remote_name().cloned()?,
     };
     let (other, _) = named::heard_by_another(cx.model, id, &to.destination())?;
     Some(Touch::write(Object::Channel(other.0)))
@@ -190,34 +190,63 @@ pub fn sendmsg(cx: &mut Cx, call: &Call) -> Outcome {
 
 fn send(cx: &mut Cx, fd: i32, header: &Header, flags: i32) -> Outcome {
     let (ofd, id) = socket_of(cx, fd)?;
+    if header.name != 0 && header.name_len != 0 {
+        read_address(cx, header.name, u64::from(header.name_len))?;
+    }
     // A call that waits has connected already: something went out before there was no more room.
     if flags & libc::MSG_FASTOPEN != 0 && cx.thread().call.progress == 0 {
         connect_first(cx, fd, header)?;
     }
     let socket = object(cx, fd)?;
+    // Out of turn, as its error is: nothing is sent that way.
+    if socket.style == Style::SeqPacket && !socket.is_inet() && !socket.is_connected() {
+        return Err(io::refuse(cx.model, ofd, 0, false).unwrap_or(Errno::ENOTCONN));
+    }
     let is_too_long =
         socket.is_inet() && socket.style == Style::Datagram && io::total(&header.iov) > io::LONGEST_UDP;
     // IPv6 looks at the address first.
     if is_too_long && socket.family == libc::AF_INET {
         return Err(Errno::EMSGSIZE);
     }
+    let is_urgent = flags & libc::MSG_OOB != 0;
+    // UDP over IPv6 does not look at that.
+    if is_urgent && socket.style == Style::Datagram && socket.family != libc::AF_INET6 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let is_stream = socket.style == Style::Stream;
     let to = check_destination(cx, fd, header)?;
     if is_too_long {
         return Err(Errno::EMSGSIZE);
     }
-    if flags & libc::MSG_OOB != 0 {
+    if is_urgent && is_stream {
+        return match io::refuse(cx.model, ofd, 0, false) {
+            Some(Errno::EPIPE) if flags & libc::MSG_NOSIGNAL != 0 => Err(Errno::EPIPE),
+            Some(errno) => io::refused(cx, ofd, errno),
+            None => Err(Errno::EOPNOTSUPP),
+        };
+    }
+    if is_urgent && object(cx, fd)?.style == Style::SeqPacket {
         return Err(Errno::EOPNOTSUPP);
     }
-    let socket = object(cx, fd)?;
-    if socket.style != Style::Stream
-        && !socket.is_inet()
-        && io::total(&header.iov) > socket.options.send_buffer.saturating_sub(32)
+    let is_named = !matches!(to, Target::Connected);
+    // Of a Unix socket's address it is found out last where it leads.
+    if let Target::Unix(_) = to
+        && let Some(errno) = io::refuse(cx.model, ofd, io::total(&header.iov), is_named)
     {
-        return Err(Errno::EMSGSIZE);
+        return Err(errno);
     }
     let data = match io::gather(cx.mem, &header.iov) {
         Ok(data) => data,
-        Err(fault) => return Err(io::refusal(cx.model, ofd, 0).unwrap_or(fault)),
+        Err(fault) => match io::refuse(cx.model, ofd, io::total(&header.iov), is_named) {
+            Some(Errno::EPIPE) if flags & libc::MSG_NOSIGNAL != 0 => return Err(Errno::EPIPE),
+            Some(errno) => return io::refused(cx, ofd, errno),
+            None => return Err(fault),
+        },
+    };
+    let to = match to {
+        Target::Connected => None,
+        Target::Inet(to) => Some(to),
+        Target::Unix(raw) => Some(find_receiver(cx, fd, &raw)?),
     };
     let before = cx.thread().call.progress as usize;
     // What went out already took the descriptors with it.
@@ -266,54 +295,84 @@ fn connect_first(cx: &mut Cx, fd: i32, header: &Header) -> Result<(), Errno> {
     connect_to(cx, fd, header.name, u64::from(header.name_len)).map(drop)
 }
 
-/// A connection takes no other address; a datagram of the Internet goes where it says.
-fn check_destination(cx: &Cx, fd: i32, header: &Header) -> Result<Option<Endpoint>, Errno> {
+/// Where a message goes, as far as that can be told before there is one.
+enum Target {
+    /// Where the socket is connected to.
+    Connected,
+    Inet(Endpoint),
+    /// The address of a Unix socket.
+    Unix(Vec<u8>),
+}
+
+/// A connection takes no other address; a datagram goes where it says.
+fn check_destination(cx: &Cx, fd: i32, header: &Header) -> Result<Target, Errno> {
     let is_datagram = object(cx, fd).is_ok_and(|socket| socket.style == Style::Datagram && socket.is_inet());
     // An address of no length is one to `sendto`.
     if header.name != 0 && header.name_len == 0 && header.at == 0 && is_datagram {
         return Err(Errno::EINVAL);
     }
     if header.name == 0 || header.name_len == 0 {
-        return Ok(None);
+        return Ok(Target::Connected);
     }
-    let raw = read_address(cx, header.name, u64::from(header.name_len))?;
+    let mut raw = read_address(cx, header.name, u64::from(header.name_len))?;
     let socket = object(cx, fd)?;
     if netlink::is_netlink(socket) {
-        return Ok(None);
+        return Ok(Target::Connected);
     }
     match (socket.style, socket.is_connected()) {
         // TCP looks at no address at all.
-        (Style::Stream, _) if socket.is_inet() => Ok(None),
+        (Style::Stream, _) if socket.is_inet() => Ok(Target::Connected),
         (Style::Stream, false) => Err(Errno::EOPNOTSUPP),
         (Style::Stream, _) => Err(Errno::EISCONN),
         // The kernel ignores the address of a sequenced packet.
-        (Style::SeqPacket, _) => Ok(None),
+        (Style::SeqPacket, _) => Ok(Target::Connected),
+        (Style::Datagram, _) if !socket.is_inet() => {
+            Endpoint::decode(socket.family, true, &raw)?;
+            // A name of the kernel's choice is nobody's.
+            match raw.len() {
+                0..=UNIX_FAMILY => Err(Errno::EINVAL),
+                _ => Ok(Target::Unix(raw)),
+            }
+        }
         (Style::Datagram, _) => {
-            // No address after all, to IPv6.
-            if socket.family == libc::AF_INET6 && raw.starts_with(&(libc::AF_UNSPEC as u16).to_le_bytes()) {
-                return Ok(None);
+            let says_nothing = raw.starts_with(&(libc::AF_UNSPEC as u16).to_le_bytes());
+            match socket.family {
+                // No address after all, to IPv6.
+                libc::AF_INET6 if says_nothing => return Ok(Target::Connected),
+                _ if says_nothing => {
+                    raw[..UNIX_FAMILY].copy_from_slice(&(libc::AF_INET as u16).to_le_bytes())
+                }
+                _ => {}
             }
             let to = match destination(cx, socket, &raw) {
                 Err(Errno::EAFNOSUPPORT) if socket.family == libc::AF_INET6 => return Err(Errno::EINVAL),
                 to => to?,
             };
-            if socket.is_inet() {
-                return match to.port() {
-                    Some(0) => Err(Errno::EINVAL),
-                    _ => Ok(Some(to)),
-                };
-            }
-            let receiver = named::receiver(cx.model, &to).ok_or(Errno::ECONNREFUSED)?;
-            match cx.model.channels.sockets.get(&receiver) {
-                Some(other) if other.style != socket.style => Err(Errno::EPROTOTYPE),
-                _ => Ok(Some(to)),
+            match to.port() {
+                Some(0) => Err(Errno::EINVAL),
+                _ => Ok(Target::Inet(to)),
             }
         }
     }
 }
 
+/// The length of the family in an address, which is all that there is in the shortest.
+const UNIX_FAMILY: usize = 2;
+
+/// The name of the Unix socket that gets what is sent to this address.
+fn find_receiver(cx: &Cx, fd: i32, raw: &[u8]) -> Result<Endpoint, Errno> {
+    let socket = object(cx, fd)?;
+    let to = destination(cx, socket, raw)?;
+    let receiver = named::receiver(cx.model, &to).ok_or(Errno::ECONNREFUSED)?;
+    match cx.model.channels.sockets.get(&receiver) {
+        Some(other) if other.style != socket.style => Err(Errno::EPROTOTYPE),
+        _ => Ok(to),
+    }
+}
+
 /// `sendmmsg(fd, messages, count, flags)`.
 pub fn sendmmsg(cx: &mut Cx, call: &Call) -> Outcome {
+    check_flags(call)?;
     many(cx, call, |cx, header, _| {
         send(cx, call.fd(0), header, flags(call))
     })

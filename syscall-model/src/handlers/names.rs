@@ -124,13 +124,23 @@ fn make_node(cx: &mut Cx, dirfd: i32, path: u64, mode: u32, device: u64) -> Outc
     make(cx, &found, mode, content)
 }
 
-/// The file of a Unix socket that is bound to a path, with the absolute path.
-pub fn make_socket(cx: &mut Cx, path: &[u8]) -> Result<(Vec<u8>, Ino), Errno> {
+/// The name of the file of a Unix socket, which may be made.
+fn socket_name(cx: &Cx, path: &[u8]) -> Result<Found, Errno> {
     let found = paths::find_last(cx, CWD, path, Last::Name)?;
     match free_name(cx, &found, false) {
-        Err(Errno::EEXIST) => return Err(Errno::EADDRINUSE),
-        other => other?,
+        Err(Errno::EEXIST) => Err(Errno::EADDRINUSE),
+        other => other.map(|()| found),
     }
+}
+
+/// Could such a file be made?
+pub fn check_new_socket(cx: &Cx, path: &[u8]) -> Result<(), Errno> {
+    socket_name(cx, path).map(drop)
+}
+
+/// The file of a Unix socket that is bound to a path, with the absolute path.
+pub fn make_socket(cx: &mut Cx, path: &[u8]) -> Result<(Vec<u8>, Ino), Errno> {
+    let found = socket_name(cx, path)?;
     let mode = libc::S_IFSOCK | 0o777 & !cx.model.fs.umask();
     let ino = make_inode(cx, &found, mode, Content::Other)?;
     Ok((found.path, ino))
@@ -321,16 +331,18 @@ fn both_names(cx: &Cx, from: (i32, u64), to: (i32, u64), flags: u32) -> Result<(
             return Err(Errno::EBUSY);
         }
     }
+    if to.as_ref().is_ok_and(|to| !to.has_name()) && from.as_ref().map_or(true, Found::has_name) {
+        // One of the two was refused above, unless nothing may be replaced.
+        return Err(Errno::EEXIST);
+    }
     let from = from?;
-    if from.has_name() && to.is_err() {
+    if !from.has_name() {
+        return Err(Errno::EBUSY);
+    }
+    if to.is_err() {
         from.existing()?;
     }
-    let to = to?;
-    match (from.has_name(), to.has_name()) {
-        (true, true) => Ok((from, to)),
-        (true, false) if !replaces => Err(Errno::EEXIST),
-        _ => Err(Errno::EBUSY),
-    }
+    Ok((from, to?))
 }
 
 fn move_entry(cx: &mut Cx, from: (i32, u64), to: (i32, u64), flags: u32) -> Outcome {
@@ -444,6 +456,11 @@ fn replace_entry(cx: &mut Cx, from: &Found, to: &Found, is_dir: bool) -> Outcome
 }
 
 fn exchange_entries(cx: &mut Cx, from: &Found, to: &Found) -> Outcome {
+    for (moved, place) in [(from, to), (to, from)] {
+        if cx.view().attributes(&moved.existing()?)?.is_dir() {
+            may_change_parent(cx, moved, place)?;
+        }
+    }
     let now = cx.file_time();
     let (first, second) = (detach(cx, from)?, detach(cx, to)?);
     cx.model.fs.insert_entry(cx.host, &to.dir, &to.name, first, now)?;

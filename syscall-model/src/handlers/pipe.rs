@@ -23,8 +23,14 @@ pub fn pipe2(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 fn make(cx: &mut Cx, out: u64, flags: i32) -> Outcome {
-    if flags & !(libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_DIRECT) != 0 {
+    /// Of a pipe that the kernel puts news into: one that was built to (`CONFIG_WATCH_QUEUE`).
+    const O_NOTIFICATION_PIPE: i32 = libc::O_EXCL;
+    let known = libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_DIRECT | O_NOTIFICATION_PIPE;
+    if flags & !known != 0 {
         return Err(Errno::EINVAL);
+    }
+    if flags & O_NOTIFICATION_PIPE != 0 {
+        return Err(Errno::ENOPKG);
     }
     let id = cx.model.channels.add_pipe();
     let ends = [

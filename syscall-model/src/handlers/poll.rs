@@ -87,7 +87,7 @@ pub fn poll(cx: &mut Cx, call: &Call) -> Outcome {
 
 pub fn ppoll(cx: &mut Cx, call: &Call) -> Outcome {
     let outcome = timed::read_mask(cx, call.word(3), call.word(4)).and_then(|_| report_ready(cx, call));
-    timed::finish(cx, outcome)
+    timed::finish_look(cx, outcome)
 }
 
 fn report_ready(cx: &mut Cx, call: &Call) -> Outcome {

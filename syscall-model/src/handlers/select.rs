@@ -128,7 +128,7 @@ pub fn select(cx: &mut Cx, call: &Call) -> Outcome {
 pub fn pselect6(cx: &mut Cx, call: &Call) -> Outcome {
     let mask = mask_argument(cx, call).and_then(|(addr, size)| timed::read_mask(cx, addr, size));
     let outcome = mask.and_then(|_| report_ready(cx, call));
-    timed::finish(cx, outcome)
+    timed::finish_look(cx, outcome)
 }
 
 fn report_ready(cx: &mut Cx, call: &Call) -> Outcome {

@@ -27,11 +27,14 @@ pub fn signalfd4(cx: &mut Cx, call: &Call) -> Outcome {
 }
 
 fn make(cx: &mut Cx, call: &Call, flags: i32) -> Outcome {
-    if call.word(2) != 8 || flags & !(libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) != 0 {
+    if call.word(2) != 8 {
         return Err(Errno::EINVAL);
     }
     let unblockable = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
     let set = cx.mem.read_u64(call.word(1))? & !unblockable;
+    if flags & !(libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) != 0 {
+        return Err(Errno::EINVAL);
+    }
     let fd = call.fd(0);
     if fd == -1 {
         let status = libc::O_RDWR | flags & libc::SFD_NONBLOCK;

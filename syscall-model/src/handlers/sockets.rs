@@ -66,9 +66,15 @@ fn style(domain: i32, kind: i32, protocol: i32) -> Result<Style, Errno> {
     const FAMILIES: i32 = 46;
     const KINDS: i32 = 11;
     const PROTOCOLS: i32 = 263;
+    const SOCK_PACKET: i32 = 10;
     if (0..FAMILIES).contains(&domain) && kind >= KINDS {
         return Err(Errno::EINVAL);
     }
+    // An old name of AF_PACKET.
+    let domain = match (domain, kind) {
+        (libc::AF_INET, SOCK_PACKET) => libc::AF_PACKET,
+        _ => domain,
+    };
     match domain {
         libc::AF_UNIX | libc::AF_INET | libc::AF_INET6 | libc::AF_NETLINK => {}
         // Raw packets would get past everything that is modelled.
@@ -254,7 +260,7 @@ pub fn bind(cx: &mut Cx, call: &Call) -> Outcome {
     }
     let name = Endpoint::decode(socket.family, socket.style == Style::Datagram, &raw)?;
     if socket.name().is_some() {
-        return Err(Errno::EINVAL);
+        return bind_again(cx, &name);
     }
     let wants_any = name.port() == Some(0);
     let is_path = matches!(&name, Endpoint::Unix(path) if path.first().is_some_and(|&first| first != 0));
@@ -288,6 +294,16 @@ pub fn bind(cx: &mut Cx, call: &Call) -> Outcome {
     }
     cx.model.channels.outside.stale |= serves;
     Effect::ok()
+}
+
+/// A socket that has a name keeps it. To ask for any is no mistake then, and a file is made before that shows, and removed again.
+fn bind_again(cx: &Cx, name: &Endpoint) -> Outcome {
+    match name {
+        Endpoint::Unix(path) if path.is_empty() => return Effect::ok(),
+        Endpoint::Unix(path) if path[0] != 0 => names::check_new_socket(cx, path)?,
+        _ => {}
+    }
+    Err(Errno::EINVAL)
 }
 
 /// A socket is found by its file, and has the path as its name. A file that was renamed or removed leaves its path to another, whose name is then told from the first's by the

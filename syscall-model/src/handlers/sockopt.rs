@@ -78,6 +78,7 @@ pub fn setsockopt(cx: &mut Cx, call: &Call) -> Outcome {
     let options = &mut socket.options;
     match option {
         libc::SO_DEBUG if number != 0 && !is_root => return Err(Errno::EACCES),
+        libc::SO_PRIORITY if !(0..=6).contains(&number) && !is_root => return Err(Errno::EPERM),
         libc::SO_SNDBUF | libc::SO_SNDBUFFORCE => options.send_buffer = buffer(number, MIN_SEND_BUFFER),
         libc::SO_RCVBUF | libc::SO_RCVBUFFORCE => options.receive_buffer = buffer(number, MIN_RECEIVE_BUFFER),
         libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW => options.receive_timeout = timeout,

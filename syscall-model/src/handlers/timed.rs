@@ -124,6 +124,23 @@ pub fn read_mask(cx: &Cx, addr: u64, size: u64) -> Result<Option<u64>, Errno> {
     Ok(Some(cx.mem.read_u64(addr)? & !unblockable))
 }
 
+/// Ends a call that would rather tell of a signal than of nothing, even if it was told not to wait.
+pub fn finish_look(cx: &mut Cx, outcome: Outcome) -> Outcome {
+    let mask = cx.thread().signals.saved_mask;
+    let tells = cx
+        .model
+        .signals
+        .deliverable(cx.model.thread(cx.tid))
+        .is_some_and(|signo| !cx.model.signals.ignores(signo));
+    match outcome {
+        // The handler's frame has the old mask.
+        Ok(Effect::Done(0)) if mask.is_some() && tells => {
+            Ok(Effect::DoneCheckSignals(-i64::from(Errno::EINTR.into_raw())))
+        }
+        outcome => finish(cx, outcome),
+    }
+}
+
 /// Ends the call: unless it goes on waiting, the old mask is back.
 pub fn finish(cx: &mut Cx, outcome: Outcome) -> Outcome {
     if matches!(outcome, Ok(Effect::Block(_))) {

@@ -127,10 +127,12 @@ fn read_notify(cx: &Cx, addr: u64) -> Result<Notify, Errno> {
     Ok(Notify::Signal { signo, value, thread })
 }
 
-/// Is it the clock of some process or thread? (Clocks of descriptors are below zero, too.)
+/// Clocks of descriptors are below zero, and have this in their last three bits.
+const OF_DESCRIPTOR: i32 = 3;
+
+/// Is it the clock of some process or thread?
 fn is_processor_time(clock: i32) -> bool {
-    const OF_DESCRIPTOR: i32 = 3;
-    clock < 0 && clock & 7 != OF_DESCRIPTOR
+    clock < 0
 }
 
 /// `timer_create(clock, sigevent, id)`.
@@ -138,6 +140,9 @@ pub fn timer_create(cx: &mut Cx, call: &Call) -> Outcome {
     let (clock, event, out) = (call.int(0), call.word(1), call.word(2));
     if event != 0 {
         cx.mem.read_vec(event, SIGEVENT_SIZE)?;
+    }
+    if clock < 0 && clock & 7 == OF_DESCRIPTOR {
+        return Err(Errno::EOPNOTSUPP);
     }
     // Whose processor time a clock tells is only found out at the end, for a timer that has its number already.
     let clock_is_there = reading_of(cx, clock).map(drop);

@@ -255,7 +255,7 @@ pub fn is_name(field: &[u8]) -> bool {
 }
 
 /// `struct ifreq`: a name and 24 bytes of anything.
-const IFREQ: usize = 40;
+pub(crate) const IFREQ: usize = 40;
 const IFREQ_NAME: usize = 16;
 
 /// The `ioctl`s about interfaces, which any socket takes; `None` if it is none of them.

@@ -19,6 +19,19 @@ pub const SI_QUEUE: i32 = -1;
 pub const SI_TIMER: i32 = -2;
 pub const SI_TKILL: i32 = -6;
 
+/// As many codes below `SI_KERNEL` belong to `SIGIO`, and are taken for its own with any other signal that has none.
+const POLL_CODES: i32 = 6;
+/// The signals that have.
+const TOLD_BY_CODE: [i32; 7] = [
+    libc::SIGILL,
+    libc::SIGFPE,
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGTRAP,
+    libc::SIGCHLD,
+    libc::SIGSYS,
+];
+
 impl SigInfo {
     /// Where the union begins, and how much of it any member uses.
     const UNION: usize = 16;
@@ -194,6 +207,11 @@ impl SigInfo {
                 put(12, &self.pid().to_le_bytes());
                 put(16, &self.uid().to_le_bytes());
                 put(40, &self.u32_at(8).to_le_bytes());
+            }
+            // Somebody can say of any signal that it is about a descriptor.
+            code if (1..=POLL_CODES).contains(&code) && !TOLD_BY_CODE.contains(&self.signo) => {
+                put(20, &self.u32_at(8).to_le_bytes());
+                put(28, &self.u32_at(0).to_le_bytes());
             }
             // Faults are the only others with a positive code below SI_KERNEL that we make.
             code if code > 0 && code != SI_KERNEL => put(72, &self.addr().to_le_bytes()),

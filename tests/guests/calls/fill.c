@@ -68,9 +68,17 @@ void normalise_entries(struct step *step) {
         i += entry->d_reclen;
     }
     bool is_whole = step->arguments[2] >= 4096;
+    // Where reading goes on, and whether it then finds what was made meanwhile, is the file system's own business, too.
+    lseek((int)step->arguments[0], 0, SEEK_SET);
     forget_result(step);
     if (is_whole)
         memcpy(output, &sum, sizeof sum);
+}
+
+// The same for entries of the older kind, of which only that there are any is told.
+void normalise_old_entries(struct step *step) {
+    lseek((int)step->arguments[0], 0, SEEK_SET);
+    forget_result(step);
 }
 
 // Sizes of buffers and the like differ with the machine's settings.
@@ -79,8 +87,17 @@ void normalise_option(struct step *step) {
         forget_output(step);
 }
 
+static mode_t type_of(int fd) {
+    struct stat stat;
+    return fstat(fd, &stat) == 0 ? stat.st_mode & S_IFMT : (mode_t)-1;
+}
+
 // Which process sent a signal differs from run to run.
 void normalise_read(struct step *step) {
+    bool is_list = step->call->arguments[1].kind == IOV;
+    bool has_sender = is_list && step->result > 0 && type_of((int)step->arguments[0]) == 0;
+    if (has_sender || is_lent((int)step->arguments[0]))
+        forget_output(step);
     struct record {
         uint32_t signal, error, code, pid, uid;
     };
@@ -93,11 +110,52 @@ void normalise_read(struct step *step) {
     }
 }
 
+static bool seeks_hole(const struct step *step) {
+    int whence = (int)step->arguments[2];
+    return (whence == SEEK_DATA || whence == SEEK_HOLE) && type_of((int)step->arguments[0]) == S_IFREG;
+}
+
 // Positions in directories are the file system's own business.
 void fill_seek(struct step *step) {
-    struct stat stat;
-    if (fstat((int)step->arguments[0], &stat) == 0 && S_ISDIR(stat.st_mode))
+    if (type_of((int)step->arguments[0]) == S_IFDIR)
         step->arguments[0] = 1000, strcpy(step->shown[0], "a directory");
+}
+
+// So is where the holes of a file are.
+void normalise_seek(struct step *step) {
+    if (!seeks_hole(step) || step->result == -EBADF)
+        return;
+    lseek((int)step->arguments[0], 0, SEEK_SET);
+    step->result = 0;
+}
+
+// The mode of what has no name can be set, and is not kept.
+void normalise_mode(struct step *step) {
+    int fd = (int)step->arguments[0];
+    mode_t type = type_of(fd);
+    if (step->result == 0 && (type == S_IFIFO || type == S_IFSOCK))
+        fchmod(fd, type == S_IFIFO ? 0600 : 0777);
+}
+
+static bool lent;
+
+static bool is_channel(int fd) { return type_of(fd) == S_IFIFO || type_of(fd) == S_IFSOCK; }
+
+bool is_lent(int fd) { return lent && is_channel(fd); }
+
+static int source(const struct step *step) { return (int)step->arguments[step->call->number == SYS_sendfile ? 1 : 0]; }
+static int target(const struct step *step) { return (int)step->arguments[step->call->number == SYS_sendfile ? 0 : 2]; }
+
+// What was lent does not come back into a file.
+void fill_moved(struct step *step) {
+    fill_offset(step);
+    if (step->call->number == SYS_splice && is_lent(source(step)) && !is_channel(target(step)))
+        step->arguments[0] = -1, strcpy(step->shown[0], "-1");
+}
+
+void normalise_moved(struct step *step) {
+    if (step->result > 0 && type_of(source(step)) == S_IFREG && is_channel(target(step)))
+        lent = true;
 }
 
 // The entries of poll, in words.
@@ -263,6 +321,12 @@ void fill_option(struct step *step) {
 }
 
 void fill_remap(struct step *step) {
+    // Shared memory in two places is not modelled.
+    if (step->arguments[3] & MREMAP_MAYMOVE) {
+        step->arguments[3] &= MREMAP_MAYMOVE | MREMAP_FIXED;
+        if (step->arguments[1] == 0)
+            step->arguments[1] = 1, strcpy(step->shown[1], "1");
+    }
     // Where to, which only counts with MREMAP_FIXED.
     step->arguments[4] = (long)arena + 4096 * (long)below(step, MAPPING_PAGES);
 }
@@ -341,6 +405,10 @@ void fill_sigevent(struct step *step) {
 }
 
 void fill_limit(struct step *step) {
+    // How many signals are queued is counted over all processes of the user.
+    int which = step->call->number == SYS_prlimit64 ? 1 : 0;
+    if ((int)step->arguments[which] == RLIMIT_SIGPENDING)
+        step->arguments[which] = 4, strcpy(step->shown[which], "4");
     for (int i = 1; i < 3; i++) {
         struct rlimit *limit = (struct rlimit *)at(step, i, sizeof *limit);
         if (limit && step->call->arguments[i].kind == IN)
@@ -353,10 +421,80 @@ void fill_zero(struct step *step) {
     memset(input, 0, 64);
 }
 
-// What comes in on TCP can be mapped natively; what happens at its place later would differ.
+// What comes in on TCP can be mapped natively; what happens at its place later would differ. A type of mapping that came with Linux 6.11 is not asked for.
 void fill_mapped(struct step *step) {
+    if ((step->arguments[3] & 0xf) == 8)
+        step->arguments[3] &= ~8L, strcat(step->shown[3], "-8");
     int protocol = 0;
     socklen_t size = sizeof protocol;
     if (getsockopt((int)step->arguments[4], SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == IPPROTO_TCP)
         step->arguments[4] = -1, strcpy(step->shown[4], "-1");
+}
+
+// Clocks that need a device which can wake the machine, and those of other processes.
+void fill_clock(struct step *step) {
+    int clock = (int)step->arguments[0];
+    bool is_other = clock < -8 && (clock & 3) != 3;
+    if (clock == 8 || clock == 9 || is_other)
+        step->arguments[0] = 7, strcpy(step->shown[0], "7");
+    if (step->call->number == SYS_timer_create)
+        fill_sigevent(step);
+}
+
+// Which families of sockets there are depends on how the kernel was built, but for a few.
+void fill_family(struct step *step) {
+    int family = (int)step->arguments[0];
+    bool is_known = family < 3 || family == AF_INET6 || family == AF_NETLINK || family == AF_PACKET || family >= AF_MAX;
+    if (!is_known)
+        step->arguments[0] = 99, strcpy(step->shown[0], "99");
+}
+
+// How many processors a kernel could have decides how long their set is.
+void fill_room(struct step *step) {
+    unsigned char *place = (unsigned char *)step->arguments[2];
+    if (place > output && place < output + BUFFER)
+        step->arguments[2] = (long)output, strcpy(step->shown[2], "out");
+}
+
+// Whether the last address of all is the kernel's or nobody's differs between kernels.
+void fill_futex(struct step *step) {
+    for (int i = 0; i < 5; i += 4)
+        if (step->arguments[i] == 0x7ffffffff000)
+            step->arguments[i] = 0x800000000000, strcpy(step->shown[i], "0x800000000000");
+}
+
+// Since Linux 6.15 a file grows by a write that fails, up to where that would have begun.
+void fill_write(struct step *step) {
+    int fd = (int)step->arguments[0];
+    long number = step->call->number;
+    bool has_place = number != SYS_write && number != SYS_writev;
+    struct stat stat;
+    if (fstat(fd, &stat) != 0 || !S_ISREG(stat.st_mode))
+        return;
+    long place = has_place ? step->arguments[3] : -1;
+    if (place == -1)
+        place = lseek(fd, 0, SEEK_CUR);
+    if (place <= stat.st_size)
+        return;
+    if (step->call->arguments[1].kind == IOV)
+        step->arguments[2] = 0, strcpy(step->shown[2], "0");
+    else if (!at(step, 1, 4097))
+        step->arguments[1] = (long)input, step->arguments[2] &= 0xfff, strcpy(step->shown[1], "in");
+}
+
+// The test's own memory is not given away.
+void fill_advice(struct step *step) {
+    bool gives = step->arguments[2] == 4 || step->arguments[2] == 8;
+    uintptr_t place = (uintptr_t)step->arguments[0] - (uintptr_t)arena;
+    if (gives && place >= MAPPING_PAGES * 4096)
+        step->arguments[2] = 0, strcpy(step->shown[2], "0");
+    // Nor is what the kernel itself has in it asked about.
+    if (step->arguments[0] == 0 && step->arguments[1] < 0)
+        step->arguments[1] = 65536, strcpy(step->shown[1], "65536");
+}
+
+// All that has no inode of its own has one in common, with that of all other processes.
+void fill_flock(struct step *step) {
+    if (type_of((int)step->arguments[0]) == 0)
+        step->arguments[0] = -1, strcpy(step->shown[0], "-1");
 }

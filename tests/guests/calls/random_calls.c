@@ -258,6 +258,8 @@ static void tidy(struct step *step) {
     sigemptyset(&timer);
     sigaddset(&timer, SIGALRM);
     CHECK(sigprocmask(SIG_UNBLOCK, &timer, NULL) == 0);
+    // Some calls are refused where memory is locked.
+    munlockall();
     CHECK(fchmod(HOME, 0755) == 0 && fchdir(HOME) == 0);
 }
 

@@ -232,6 +232,7 @@ fn tell(cx: &mut Cx, fd: i32, header: &Header, rights: Vec<OfdId>, mut flags: i3
 /// `recvmmsg(fd, messages, count, flags, timeout)`. Its timeout is looked at only when a message has come, as
 /// in the kernel; the virtual clock does not move between two messages, so it never ends the call.
 pub fn recvmmsg(cx: &mut Cx, call: &Call) -> Outcome {
+    check_flags(call)?;
     if call.word(4) != 0 {
         cx.mem.read_timespec(call.word(4))?;
     }

@@ -5,6 +5,7 @@ use crate::call::Call;
 use crate::channels;
 use crate::fd::{Description, Kind, OfdId};
 use crate::fs::Class;
+use crate::handlers::files::is_memory_file;
 use crate::handlers::io::MAX_RW_COUNT;
 use crate::memory::GuestMemoryExt;
 use crate::model::{Cx, Model};
@@ -62,9 +63,13 @@ fn check_range(position: u64, len: u64) -> Result<(), Errno> {
     if is_bad { Err(Errno::EINVAL) } else { Ok(()) }
 }
 
-/// Records come whole, by a plain read of the socket, which waits as the socket does.
+/// Is it read as by a plain read, which waits as the socket does, whatever the call says? So it is with records, which come whole, and with TCP.
 fn reads_as_it_is(model: &Model, kind: &Kind) -> bool {
-    matches!(kind, Kind::Socket(id) if !channels::io::is_stream(model, *id))
+    let Kind::Socket(id) = kind else {
+        return false;
+    };
+    let socket = model.channels.sockets.get(id);
+    socket.is_some_and(|socket| socket.is_inet() || !channels::io::is_stream(model, *id))
 }
 
 fn position(description: &Description, offset: Option<(u64, u64)>) -> u64 {
@@ -97,13 +102,13 @@ pub(super) fn plan_sendfile(cx: &Cx, call: &Call) -> Result<Plan, Errno> {
     }
     check_range(position(output, None), len.min(MAX_RW_COUNT))?;
     // That nobody reads shows before it shows what there is to read.
-    if len > 0 && nobody_reads(cx.model, to) {
+    if nobody_reads(cx.model, to) {
         return Err(Errno::EPIPE);
     }
-    if is_pipe(&input.kind) {
+    let to_pipe = is_pipe(&output.kind);
+    if is_pipe(&input.kind) && (len > 0 || !to_pipe) {
         return Err(Errno::EINVAL);
     }
-    let to_pipe = is_pipe(&output.kind);
     if !to_pipe && (output.flags & libc::O_APPEND != 0 || !is_seekable(&input.kind)) {
         return Err(Errno::EINVAL);
     }
@@ -172,20 +177,19 @@ pub(super) fn plan_copy(cx: &Cx, call: &Call) -> Result<Plan, Errno> {
     if overlaps(cx, &plan, start, other_start)? {
         return Err(Errno::EINVAL);
     }
+    // More than there is will not be copied.
+    let there = match &input.kind {
+        Kind::File(file) => cx.view().attributes(&file.node)?.size,
+        _ => 0,
+    };
+    let len = len.min(there.saturating_sub(start));
     check_range(start, len)?;
     check_range(other_start, len)?;
     Ok(plan)
 }
 
-/// Is it a file of `memfd_create`? Those are of another file system.
 fn in_memory_only(model: &Model, kind: &Kind) -> bool {
-    let Kind::File(file) = kind else {
-        return false;
-    };
-    match model.fs.current(&file.node) {
-        crate::fs::NodeId::Overlay(ino) => model.fs.node(ino).seals.is_some(),
-        _ => false,
-    }
+    matches!(kind, Kind::File(file) if is_memory_file(model, &file.node))
 }
 
 /// Within one file the ranges must not overlap, as far as there is something to copy.

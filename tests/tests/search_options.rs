@@ -258,6 +258,8 @@ fn a_violation_outweighs_a_limit() -> Result<()> {
         VIOLATION
     };
     ensure!(checked.finished.end == End::Exit(code));
+    // Also where what found it is the look that follows.
+    noted(&checked, "limit on states")?;
     let checked = check(philosophers("buggy", 3)?, &["--max-depth", "30", "--keep-going"])?;
     ended(&checked, VIOLATION, "violation")?;
     noted(&checked, "depth limit")

@@ -234,9 +234,10 @@ pub fn explore_levels_after(stages: &[Config], result: &mut Result, search: impl
             times
         });
     }
-    if !look.violations.is_empty() {
-        add_violations(result, look.violations);
-        result.coverage = Coverage::Incomplete(Limit::Violations);
+    add_violations(result, look.violations);
+    // With as many violations as were asked for that is what has ended it; else it is still the limit.
+    if look.coverage == Coverage::Incomplete(Limit::Violations) {
+        result.coverage = look.coverage;
     }
     result.elapsed += look.elapsed;
 }
